@@ -1,0 +1,306 @@
+package bloom
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+	"unsafe"
+)
+
+// bitset is n bits, bit i in word i/64 at i%64 from the least significant.
+// Bits past n in the last word are zero, always: popcounts, comparisons and
+// encodings rely on it.
+type bitset struct {
+	words []uint64
+	n     uint64
+}
+
+// wordsFor is how many words hold n bits.
+func wordsFor(n uint64) uint64 { return n/64 + (n%64+63)/64 }
+
+// newBitset makes n zero bits; n has passed checkSize.
+func newBitset(n uint64) bitset { return bitset{make([]uint64, wordsFor(n)), n} }
+
+func (b *bitset) sizeBytes() uint64 { return uint64(len(b.words)) * 8 }
+
+func (b *bitset) test(i uint64) bool { return b.words[i>>6]>>(i&63)&1 != 0 }
+
+// set sets bit i and reports whether it was clear.
+func (b *bitset) set(i uint64) bool {
+	w := &b.words[i>>6]
+	old := *w
+	*w = old | 1<<(i&63)
+	return old != *w
+}
+
+// testAll reports whether every bit of a probe sequence is set; in no bits at
+// all none is. It probes four at a time without a branch between them: near
+// the design load each bit is a coin toss that no predictor calls, and four
+// loads that do not wait for each other cost little more than one.
+func (b *bitset) testAll(d *modulus, p probes) bool {
+	words := b.words
+	x, step, inc, k := p.x, p.step, p.inc, p.k
+	if magic, w, shift := d.magic, d.w, d.shift; magic != 0 {
+		for ; k >= 4; k -= 4 {
+			x1 := x + step
+			step += inc
+			x2 := x1 + step
+			step += inc
+			x3 := x2 + step
+			step += inc
+			if words[wordOf(x, magic, w, shift)]>>(x&63)&
+				(words[wordOf(x1, magic, w, shift)]>>(x1&63))&
+				(words[wordOf(x2, magic, w, shift)]>>(x2&63))&
+				(words[wordOf(x3, magic, w, shift)]>>(x3&63))&1 == 0 {
+				return false
+			}
+			x = x3 + step
+			step += inc
+		}
+	}
+	for ; k > 0; k-- {
+		if i := d.of(x); words[i>>6]>>(i&63)&1 == 0 {
+			return false
+		}
+		x, step = x+step, step+inc
+	}
+	return len(words) > 0
+}
+
+// setAll sets every bit of a probe sequence and reports whether one was clear.
+func (b *bitset) setAll(d *modulus, p probes) bool {
+	words := b.words
+	x, step := p.x, p.step
+	var fresh uint64
+	for range p.k {
+		i := d.of(x)
+		old := words[i>>6]
+		mask := uint64(1) << (i & 63)
+		words[i>>6] = old | mask
+		fresh |= mask &^ old
+		x, step = x+step, step+p.inc
+	}
+	return fresh != 0
+}
+
+// count returns how many bits are set.
+func (b *bitset) count() uint64 {
+	n := 0
+	for _, w := range b.words {
+		n += bits.OnesCount64(w)
+	}
+	return uint64(n)
+}
+
+// union and intersect take a bitset of the same length.
+
+func (b *bitset) union(o *bitset) {
+	for i, w := range o.words {
+		b.words[i] |= w
+	}
+}
+
+func (b *bitset) intersect(o *bitset) {
+	for i, w := range o.words {
+		b.words[i] &= w
+	}
+}
+
+func (b *bitset) equal(o *bitset) bool { return b.n == o.n && slices.Equal(b.words, o.words) }
+
+func (b *bitset) clone() bitset { return bitset{slices.Clone(b.words), b.n} }
+
+func (b *bitset) clear() { clear(b.words) }
+
+// byteLen is the length of either byte form: whole bytes, the last one padded.
+func (b *bitset) byteLen() uint64 { return b.n/8 + (b.n%8+7)/8 }
+
+// appendBytes appends the bits with bit i in byte i/8 at i%8 from the least
+// significant, which is how RedisBloom keeps them.
+func (b *bitset) appendBytes(dst []byte) []byte {
+	return b.appendWords(dst, binary.LittleEndian.AppendUint64)
+}
+
+// setBytes fills the bits from the form appendBytes writes. It refuses another
+// length and bits past the end, and then leaves the bits as they were.
+func (b *bitset) setBytes(src []byte) error { return b.setWords(src, binary.LittleEndian.Uint64) }
+
+// appendRedisString appends the bits in the order of Redis's SETBIT and GETBIT:
+// bit i in byte i/8 at i%8 from the most significant.
+func (b *bitset) appendRedisString(dst []byte) []byte {
+	return b.appendWords(dst, func(dst []byte, w uint64) []byte {
+		return binary.BigEndian.AppendUint64(dst, bits.Reverse64(w))
+	})
+}
+
+// setRedisString fills the bits from the form appendRedisString writes, with
+// the checks of setBytes.
+func (b *bitset) setRedisString(src []byte) error {
+	return b.setWords(src, func(s []byte) uint64 { return bits.Reverse64(binary.BigEndian.Uint64(s)) })
+}
+
+func (b *bitset) appendWords(dst []byte, put func([]byte, uint64) []byte) []byte {
+	end := len(dst) + int(b.byteLen())
+	dst = slices.Grow(dst, len(b.words)*8)
+	for _, w := range b.words {
+		dst = put(dst, w)
+	}
+	return dst[:end]
+}
+
+func (b *bitset) setWords(src []byte, get func([]byte) uint64) error {
+	if uint64(len(src)) != b.byteLen() {
+		return fmt.Errorf("%w: %d bytes for %d bits, want %d", ErrCorrupt, len(src), b.n, b.byteLen())
+	}
+	if len(src) == 0 {
+		return nil
+	}
+	final := len(b.words) - 1 // its bytes may be fewer than 8
+	var tail [8]byte
+	copy(tail[:], src[8*final:])
+	last := get(tail[:])
+	if r := b.n % 64; r != 0 && last>>r != 0 {
+		return fmt.Errorf("%w: a bit past the %d bits is set", ErrCorrupt, b.n)
+	}
+	for i := range final {
+		b.words[i] = get(src[8*i:])
+	}
+	b.words[final] = last
+	return nil
+}
+
+// bytes returns bytes from … to−1 of the form appendBytes writes. Where the machine
+// keeps words that way they are the bits' own memory, to be read only and until the
+// bits change; elsewhere they are a copy.
+func (b *bitset) bytes(from, to uint64) []byte {
+	if from == to {
+		return nil
+	}
+	words := b.words[from/8 : (to+7)/8]
+	if littleEndian {
+		return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))[from%8:][: to-from : to-from]
+	}
+	part := bitset{words, uint64(len(words)) * 64}
+	return part.appendBytes(nil)[from%8:][: to-from : to-from]
+}
+
+// putBytes overwrites bytes at and up of the form appendBytes writes.
+func (b *bitset) putBytes(at uint64, src []byte) {
+	if littleEndian && len(src) > 0 {
+		all := unsafe.Slice((*byte)(unsafe.Pointer(&b.words[0])), 8*len(b.words))
+		copy(all[at:], src)
+		return
+	}
+	for i, c := range src {
+		w := &b.words[(at+uint64(i))/8]
+		shift := (at + uint64(i)) % 8 * 8
+		*w = *w&^(0xff<<shift) | uint64(c)<<shift
+	}
+}
+
+// zeroFrom reports whether all bits from i on are clear.
+func (b *bitset) zeroFrom(i uint64) bool {
+	if i >= b.n {
+		return true
+	}
+	first := b.words[i/64] >> (i % 64)
+	return first == 0 && !slices.ContainsFunc(b.words[i/64+1:], func(w uint64) bool { return w != 0 })
+}
+
+// littleEndian reports whether this machine keeps the low byte of a word first.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// fields is a row of small numbers of width bits each, 1 to 64, packed without
+// gaps: number i takes bits i·width and up.
+type fields struct {
+	bitset
+	width uint64
+}
+
+// newFields makes n zero fields; n·width has passed checkSize.
+func newFields(n, width uint64) fields { return fields{newBitset(n * width), width} }
+
+func (f *fields) get(i uint64) uint64 {
+	at := i * f.width
+	w, s := at>>6, at&63
+	v := f.words[w] >> s
+	if s+f.width > 64 {
+		v |= f.words[w+1] << (64 - s)
+	}
+	return v & (1<<f.width - 1)
+}
+
+// put stores v, which fits the width.
+func (f *fields) put(i, v uint64) {
+	at := i * f.width
+	w, s := at>>6, at&63
+	mask := uint64(1)<<f.width - 1
+	f.words[w] = f.words[w]&^(mask<<s) | v<<s
+	if s+f.width > 64 {
+		f.words[w+1] = f.words[w+1]&^(mask>>(64-s)) | v>>(64-s)
+	}
+}
+
+func (f *fields) clone() fields { return fields{f.bitset.clone(), f.width} }
+
+// The rest is for fields 4 bits wide, 16 to a word, taken a word at a time.
+
+const (
+	oddNibbles  = 0x0f0f0f0f0f0f0f0f // every second nibble, from the lowest
+	nibbleUnits = 0x1111111111111111 // the lowest bit of every nibble
+)
+
+// addNibbles adds the fields of o, each sum at most 15.
+func (f *fields) addNibbles(o *fields) {
+	// A sum of two nibbles fits a byte; a carry in its bit 4 fills bits 0 to 3.
+	sum := func(a, b uint64) uint64 {
+		s := a&oddNibbles + b&oddNibbles
+		return (s | s>>4&(nibbleUnits&oddNibbles)*15) & oddNibbles
+	}
+	for i, b := range o.words {
+		a := f.words[i]
+		f.words[i] = sum(a, b) | sum(a>>4, b>>4)<<4
+	}
+}
+
+// minNibbles keeps the smaller of each two fields.
+func (f *fields) minNibbles(o *fields) {
+	for i, b := range o.words {
+		a, least := f.words[i], uint64(0)
+		for s := 0; s < 64; s += 4 {
+			least |= min(a>>s&15, b>>s&15) << s
+		}
+		f.words[i] = least
+	}
+}
+
+// nonzero has the lowest bit of each nibble of w that is not zero.
+func nonzero(w uint64) uint64 {
+	w |= w >> 2
+	return (w | w>>1) & nibbleUnits
+}
+
+// nonzeroNibbles counts the fields that are not zero.
+func (f *fields) nonzeroNibbles() uint64 {
+	n := 0
+	for _, w := range f.words {
+		n += bits.OnesCount64(nonzero(w))
+	}
+	return uint64(n)
+}
+
+// nonzeroBits has bit i set where field i is not zero.
+func (f *fields) nonzeroBits() bitset {
+	b := newBitset(f.n / 4)
+	for i, w := range f.words {
+		// Bring bits 0, 4, 8, … together by halving the gaps.
+		w = nonzero(w)
+		w = (w | w>>3) & 0x0303030303030303
+		w = (w | w>>6) & 0x000f000f000f000f
+		w = (w | w>>12) & 0x000000ff000000ff
+		w = (w | w>>24) & 0xffff
+		b.words[i/4] |= w << (i % 4 * 16)
+	}
+	return b
+}
