@@ -264,7 +264,9 @@ const zeroAdd = "bloom: Add to a zero-value filter; make filters with their cons
 
 // Contains reports whether key may have been added: false means that it
 // definitely was not, true that it was, or is one of the false positives.
-func (f *Filter) Contains(key []byte) bool { return f.contains(f.hash.sum(key)) }
+func (f *Filter) Contains(key []byte) bool {
+	return f.bits.testAll(&f.mod, f.probes(f.hash.sum(key)))
+}
 
 // ContainsString is [Filter.Contains] of the bytes of key, without a copy.
 func (f *Filter) ContainsString(key string) bool { return f.Contains(stringBytes(key)) }
@@ -280,11 +282,7 @@ func (f *Filter) ContainsUint64(key uint64) bool {
 // was made with another hash or seed.
 func (f *Filter) ContainsDigest(d Digest) bool {
 	f.hash.check(d)
-	return f.contains(d.h1, d.h2)
-}
-
-func (f *Filter) contains(h1, h2 uint64) bool {
-	return f.bits.testAll(&f.mod, f.probes(h1, h2))
+	return f.bits.testAll(&f.mod, f.probes(d.h1, d.h2))
 }
 
 // AddMany adds keys in their order and appends the answer of [Filter.Add] for each to

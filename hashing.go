@@ -337,19 +337,15 @@ func murmur64A(key []byte, seed uint64) uint64 {
 }
 
 // partial reads 1 to 8 bytes as a little-endian number, without reading past
-// them: two loads that overlap, or three single bytes.
+// them: two loads that overlap or touch, or three single bytes.
 func partial(b []byte) uint64 {
 	n := len(b)
-	switch {
-	case n >= 8:
-		return binary.LittleEndian.Uint64(b)
-	case n >= 4:
+	if n >= 4 {
 		lo := uint64(binary.LittleEndian.Uint32(b))
 		hi := uint64(binary.LittleEndian.Uint32(b[n-4:]))
 		return lo | hi<<(8*(n-4))
-	default:
-		return uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
 	}
+	return uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
 }
 
 func xxhash64(key []byte, seed uint64) (h1, h2 uint64) {
