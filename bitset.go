@@ -251,6 +251,13 @@ const (
 	nibbleUnits = 0x1111111111111111 // the lowest bit of every nibble
 )
 
+// nibble is get for such fields, bumpNibble adds delta, 1 or −1, to one that does
+// not leave 0 … 15 by it.
+
+func (f *fields) nibble(i uint64) uint64 { return f.words[i>>4] >> (i & 15 * 4) & 15 }
+
+func (f *fields) bumpNibble(i uint64, delta int) { f.words[i>>4] += uint64(delta) << (i & 15 * 4) }
+
 // addNibbles adds the fields of o, each sum at most 15.
 func (f *fields) addNibbles(o *fields) {
 	// A sum of two nibbles fits a byte; a carry in its bit 4 fills bits 0 to 3.

@@ -115,7 +115,7 @@ func (c *Counting) count(p probes) int {
 	}
 	least := uint64(maxCount)
 	for range p.k {
-		v := c.counters.get(c.mod.of(p.x))
+		v := c.counters.nibble(c.mod.of(p.x))
 		if v == 0 {
 			return 0
 		}
@@ -171,10 +171,10 @@ func (c *Counting) bump(p probes, delta int) (least uint64) {
 			continue
 		}
 		seen |= mask
-		v := c.counters.get(pos)
+		v := c.counters.nibble(pos)
 		least = min(least, v)
 		if v != maxCount {
-			c.counters.put(pos, v+uint64(delta))
+			c.counters.bumpNibble(pos, delta)
 		}
 	}
 	return least
