@@ -244,6 +244,95 @@ func (f *fields) put(i, v uint64) {
 
 func (f *fields) clone() fields { return fields{f.bitset.clone(), f.width} }
 
+// rows are fields in rows: number j of row i is field i·each+j. A row is searched
+// a group of numbers at a time, with one comparison of a word: half the time of a
+// loop over the numbers.
+type rows struct {
+	fields
+	each  uint64 // numbers a row
+	group uint64 // numbers a comparison: as many as a word holds, at most a row
+	units uint64 // the lowest bit of each number of a group
+}
+
+// newRows makes n rows of zeros; the number of their bits has passed checkSize.
+func newRows(n, each, width uint64) rows {
+	r := rows{fields: newFields(n*each, width), each: each, group: min(each, 64/width)}
+	for i := range r.group {
+		r.units |= 1 << (i * width)
+	}
+	return r
+}
+
+func (r *rows) clone() rows { return rows{r.fields.clone(), r.each, r.group, r.units} }
+
+// find returns the first field of row i that is v.
+func (r *rows) find(i, v uint64) (field uint64, ok bool) {
+	field, end := i*r.each, (i+1)*r.each
+	for ; field+r.group <= end; field += r.group {
+		if m := r.matches(field, v); m != 0 {
+			return field + uint64(bits.TrailingZeros64(m))/r.width, true
+		}
+	}
+	for ; field < end; field++ {
+		if r.get(field) == v {
+			return field, true
+		}
+	}
+	return 0, false
+}
+
+// either reports whether row i or row j has a v.
+func (r *rows) either(i, j, v uint64) bool {
+	if r.group < r.each {
+		_, ok := r.find(i, v)
+		if !ok {
+			_, ok = r.find(j, v)
+		}
+		return ok
+	}
+	// One branch for both rows: which of them has v is a coin toss, and two loads
+	// that do not wait for each other cost little more than one.
+	return r.matches(i*r.each, v)|r.matches(j*r.each, v) != 0
+}
+
+// matches compares the group of numbers from field on with v: 0 if none is v, else
+// its lowest set bit is the highest of the first number that is. Other bits mean
+// nothing.
+func (r *rows) matches(field, v uint64) uint64 {
+	at := field * r.width
+	s := at & 63
+	// The last word that the group reaches may be the first again: then what it adds
+	// to x is above the group.
+	last := (at + r.group*r.width - 1) >> 6
+	x := r.words[at>>6]>>s | r.words[last]<<1<<(63-s)
+	// A number that is v becomes 0. Subtracting 1 sets a highest bit that was clear
+	// only in a 0, or in a 1 that a 0 below it borrows from.
+	x ^= r.units * v
+	return (x - r.units) &^ x & (r.units << (r.width - 1))
+}
+
+// nonzero returns how many numbers are not zero.
+func (r *rows) nonzero() uint64 {
+	n := uint64(0)
+	for field := range r.n / r.width {
+		if r.get(field) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// occurrences returns how often v is in row i.
+func (r *rows) occurrences(i, v uint64) int {
+	n := 0
+	for field := i * r.each; field < (i+1)*r.each; field++ {
+		if r.get(field) == v {
+			n++
+		}
+	}
+	return n
+}
+
 // The rest is for fields 4 bits wide, 16 to a word, taken a word at a time.
 
 const (
