@@ -254,9 +254,9 @@ type rows struct {
 	units uint64 // the lowest bit of each number of a group
 }
 
-// newRows makes n rows of zeros; the number of their bits has passed checkSize.
-func newRows(n, each, width uint64) rows {
-	r := rows{fields: newFields(n*each, width), each: each, group: min(each, 64/width)}
+// newRows takes bits as rows of so many numbers each.
+func newRows(bits bitset, each, width uint64) rows {
+	r := rows{fields: fields{bits, width}, each: each, group: min(each, 64/width)}
 	for i := range r.group {
 		r.units |= 1 << (i * width)
 	}

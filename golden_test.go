@@ -27,7 +27,7 @@ type goldenLife struct {
 	ReserveReply any `json:"reserve_reply"`
 	Steps        []goldenStep
 	Info         []any
-	Debug        []string
+	Debug        any // a list of lines for bf, one line for cf
 	Chunks       []goldenChunk
 }
 

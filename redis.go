@@ -43,6 +43,9 @@ func (d *dump) at(cursor int64, maxChunk int) (next int64, chunk []byte, err err
 	if cursor < 0 {
 		return 0, nil, fmt.Errorf("%w: cursor is %d, want 0 or more", ErrInvalid, cursor)
 	}
+	if d.header == nil {
+		return 0, nil, nil
+	}
 	if cursor == 0 {
 		return 1, d.header, nil
 	}
@@ -258,6 +261,63 @@ func parseBloomLink(r *headerReader, options uint32) (link, error) {
 	return l, nil
 }
 
+// ScanDump iterates over the pairs that CF.LOADCHUNK takes, as [Scalable.ScanDump]
+// does for BF.LOADCHUNK; a chunk does not cross the end of a sub-filter. A filter
+// that holds nothing has no dump, on the server neither: it yields no pair at all.
+func (c *Cuckoo) ScanDump(maxChunk int) iter.Seq2[int64, []byte] {
+	d, err := c.dump()
+	if err != nil {
+		panic(err)
+	}
+	return d.all(maxChunk)
+}
+
+// ScanDumpAt is one call of CF.SCANDUMP, as [Scalable.ScanDumpAt] is of BF.SCANDUMP.
+// For a filter that holds nothing it returns 0 and no chunk at once.
+func (c *Cuckoo) ScanDumpAt(cursor int64, maxChunk int) (next int64, chunk []byte, err error) {
+	d, err := c.dump()
+	if err != nil {
+		return 0, nil, err
+	}
+	return d.at(cursor, maxChunk)
+}
+
+func (c *Cuckoo) dump() (*dump, error) {
+	if !c.redis {
+		return nil, fmt.Errorf("%w: a dump for Redis of a filter with scheme %v", ErrInvalid, c.scheme)
+	}
+	d := &dump{}
+	if c.len == 0 {
+		return d, nil
+	}
+	h := binary.LittleEndian.AppendUint64(nil, c.len)
+	for _, v := range []uint64{c.filters[0].buckets(), c.deletes, uint64(len(c.filters))} {
+		h = binary.LittleEndian.AppendUint64(h, v)
+	}
+	for _, v := range []uint64{c.bucketSize, c.maxIterations, c.growth} {
+		h = binary.LittleEndian.AppendUint16(h, uint16(v))
+	}
+	d.header = h
+	for i := range c.filters {
+		d.parts = append(d.parts, &c.filters[i].slots.bitset)
+	}
+	return d, nil
+}
+
+func parseCuckooHeader(header []byte) (cuckooParams, error) {
+	if len(header) != cuckooHeader {
+		if err := checkBloomHeaderLength(header); err == nil {
+			return cuckooParams{}, fmt.Errorf("%w: this looks like the header of a Bloom filter (BF.SCANDUMP)", ErrCorrupt)
+		}
+		return cuckooParams{}, fmt.Errorf("%w: a header of %d bytes, want %d", ErrCorrupt, len(header), cuckooHeader)
+	}
+	r := headerReader(header)
+	return cuckooParams{
+		items: r.u64(), buckets: r.u64(), deletes: r.u64(), filters: r.u64(),
+		bucketSize: r.u16(), maxIterations: r.u16(), expansion: r.u16(),
+	}, nil
+}
+
 // loader gathers the parts of a dump. It keeps chunks as they came until a
 // quarter of a part is here, and only then allocates the part: a header's claim costs
 // its sender that much.
@@ -439,6 +499,60 @@ func (l *ScalableLoader) Finish() (*Scalable, error) {
 	chain := l.chain
 	*l = ScalableLoader{}
 	return chain, nil
+}
+
+// CuckooLoader puts a [Cuckoo] together from the pairs of cursor and chunk that
+// CF.SCANDUMP returns. It is for one goroutine.
+type CuckooLoader struct {
+	params cuckooParams
+	filter *Cuckoo
+	loader
+}
+
+// NewCuckooLoader returns a loader that waits for a header.
+func NewCuckooLoader() *CuckooLoader { return &CuckooLoader{} }
+
+// LoadChunk takes a chunk with the cursor that came with it, as CF.LOADCHUNK
+// does. Order, memory and errors are those of [ScalableLoader.LoadChunk].
+func (l *CuckooLoader) LoadChunk(cursor int64, chunk []byte) error {
+	if l.filter != nil {
+		return l.load(cursor, chunk)
+	}
+	if cursor != 1 {
+		return fmt.Errorf("%w; this is cursor %d", errNoHeader, cursor)
+	}
+	p, err := parseCuckooHeader(chunk)
+	if err != nil {
+		return err
+	}
+	filter, err := newCuckooRedis(p, math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	*l = CuckooLoader{p, filter, loader{
+		p.filters,
+		func(i uint64) uint64 { return p.filterBuckets(i) * filter.bucketSize },
+		map[uint64]*loadPart{},
+	}}
+	return nil
+}
+
+// Finish returns the filter, once every byte is here, and makes the loader wait for
+// another header. Before that it returns an error that wraps [ErrIncomplete] and
+// tells the first missing bytes, and the loader goes on.
+func (l *CuckooLoader) Finish() (*Cuckoo, error) {
+	if l.filter == nil {
+		return nil, errNoHeader
+	}
+	if err := l.missing(); err != nil {
+		return nil, err
+	}
+	for i := range l.count {
+		l.filter.filters = append(l.filter.filters, newSubFilter(l.filter.cuckooShape, l.params.filterBuckets(i), l.parts[i].bits))
+	}
+	filter := l.filter
+	*l = CuckooLoader{}
+	return filter, nil
 }
 
 // RedisBitmap returns the filter's bits as a Redis string: bit i is the one

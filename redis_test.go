@@ -108,10 +108,11 @@ func checkBloomEnd(t *testing.T, s *Scalable, life goldenLife) {
 	require.Equal(t, info["Size"], float64(32+64*uint64(len(links))+s.SizeBytes()))
 	require.Equal(t, info["Number of filters"], float64(len(links)))
 	require.Equal(t, info["Number of items inserted"], float64(s.Len()))
-	require.Equal(t, fmt.Sprint("size:", s.Len()), life.Debug[0])
+	debug := life.Debug.([]any)
+	require.Equal(t, fmt.Sprint("size:", s.Len()), debug[0])
 	for i, l := range links {
 		require.Equal(t, fmt.Sprintf("bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%.6g",
-			l.SizeBytes, l.Bits, l.Hashes, l.Capacity, l.Len, l.TargetRate), life.Debug[i+1])
+			l.SizeBytes, l.Bits, l.Hashes, l.Capacity, l.Len, l.TargetRate), debug[i+1])
 	}
 }
 
