@@ -95,6 +95,68 @@ func ExampleNewCounting() {
 	// false
 }
 
+func ExampleNewCuckoo() {
+	sessions := bloom.Must(bloom.NewCuckoo(1000, 0.001))
+	if _, err := sessions.AddString("s1"); err != nil { // ErrFull, past the capacity
+		fmt.Println(err)
+	}
+	fmt.Println(sessions.ContainsString("s1"))
+	fmt.Println(sessions.RemoveString("s1"), sessions.RemoveString("s1"))
+	fmt.Println(sessions.ContainsString("s1"))
+	// Output:
+	// true
+	// true false
+	// false
+}
+
+// AddUnique has three outcomes.
+func ExampleCuckoo_AddUnique() {
+	seen := bloom.Must(bloom.NewCuckoo(4, 0.001))
+	for _, key := range []string{"a", "a", "b", "c", "d", "e", "f", "g", "h", "i"} {
+		switch added, err := seen.AddUniqueString(key); {
+		case added:
+			fmt.Println(key, "added")
+		case err == nil:
+			fmt.Println(key, "was there")
+		case errors.Is(err, bloom.ErrFull):
+			fmt.Println(key, "refused: full")
+		}
+	}
+	// Output:
+	// a added
+	// a was there
+	// b added
+	// c added
+	// d added
+	// e added
+	// f added
+	// g added
+	// h added
+	// i refused: full
+}
+
+// A cuckoo filter out of Redis: CF.RESERVE k 64, CF.ADD k item1, and then what
+// CF.SCANDUMP k returns, or what CF.LOADCHUNK k takes.
+func ExampleCuckooLoader() {
+	there := bloom.Must(bloom.NewCuckoo(64, 0, bloom.WithScheme(bloom.RedisBloom)))
+	if _, err := there.AddString("item1"); err != nil {
+		fmt.Println(err)
+	}
+	loader := bloom.NewCuckooLoader()
+	for cursor, chunk := range there.ScanDump(0) {
+		fmt.Println(cursor, len(chunk))
+		if err := loader.LoadChunk(cursor, chunk); err != nil {
+			fmt.Println(err)
+		}
+	}
+	here, err := loader.Finish()
+	fmt.Println(here.ContainsString("item1"), err)
+	// Output:
+	// 1 38
+	// 65 64
+	// true <nil>
+}
+
 func ExampleNewScalable() {
 	seen := bloom.Must(bloom.NewScalable(100, 0.01)) // and more, if more come
 	for i := range uint64(1000) {

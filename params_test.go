@@ -325,6 +325,18 @@ func TestSizeTableOfTheDocs(t *testing.T) {
 		table.WriteString("|\n")
 	}
 	compareSection(t, "docs/SIZING.md", "sizes", table.String())
+
+	table.Reset()
+	table.WriteString("| rate | Filter | Counting | Cuckoo |\n|---|---|---|---|\n")
+	for _, rate := range []float64{0.03, 0.01, 0.001, 0.0001, 1e-6, 1e-8} {
+		const n = 1_000_000
+		p := Must(Estimate(n, rate))
+		c := Must(NewCuckoo(n, rate))
+		perKey := float64(p.Bits) / n
+		fmt.Fprintf(&table, "| %v | %.2f | %.2f | %.2f (%.2g) |\n",
+			rate, perKey, 4*perKey, float64(c.SizeBytes())*8/n, c.rate(n, c.filters[0].buckets()))
+	}
+	compareSection(t, "docs/SIZING.md", "kinds", table.String())
 }
 
 // The table of docs/SIZING.md: what a filter is expected to do at a load, and
