@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -396,12 +397,51 @@ func (c *Cuckoo) Capacity() uint64 { return c.sizing.capacity }
 // between 0 and 1; 0 in the RedisBloom scheme. ErrorRate tells the one it has now.
 func (c *Cuckoo) TargetRate() float64 { return c.sizing.rate }
 
+// BucketSize returns how many slots a bucket has.
+func (c *Cuckoo) BucketSize() int { return int(c.bucketSize) }
+
+// MaxIterations returns how many fingerprints one add may move.
+func (c *Cuckoo) MaxIterations() int { return int(c.maxIterations) }
+
+// Growth returns how many times more buckets each sub-filter has than the one
+// before, 0 for a filter of fixed size. In the RedisBloom scheme it is a power of two.
+func (c *Cuckoo) Growth() int { return int(c.growth) }
+
+// Deletes returns how many removes there were since the last compaction.
+func (c *Cuckoo) Deletes() uint64 { return c.deletes }
+
+// SubFilter describes one sub-filter of a [Cuckoo].
+type SubFilter struct {
+	Buckets   uint64
+	Slots     uint64
+	Len       uint64 // slots that hold a key
+	SizeBytes uint64
+	ErrorRate float64 // expected now
+}
+
+// SubFilters iterates over the sub-filters, oldest first. It reads every slot of
+// those it yields.
+func (c *Cuckoo) SubFilters() iter.Seq[SubFilter] {
+	return func(yield func(SubFilter) bool) {
+		for i := range c.filters {
+			s := &c.filters[i]
+			n := s.slots.nonzero()
+			if !yield(SubFilter{
+				Buckets: s.buckets(), Slots: s.buckets() * c.bucketSize, Len: n,
+				SizeBytes: s.slots.sizeBytes(), ErrorRate: c.rate(n, s.buckets()),
+			}) {
+				return
+			}
+		}
+	}
+}
+
 // FillRatio returns the fraction of slots, of all sub-filters, that hold a key. It
 // reads every slot.
 func (c *Cuckoo) FillRatio() float64 {
 	used := uint64(0)
-	for i := range c.filters {
-		used += c.filters[i].slots.nonzero()
+	for s := range c.SubFilters() {
+		used += s.Len
 	}
 	return float64(used) / float64(max(1, c.slots()))
 }
@@ -413,9 +453,8 @@ func (c *Cuckoo) FillRatio() float64 {
 // more than once make the real rate lower. It reads every slot.
 func (c *Cuckoo) ErrorRate() float64 {
 	rate := 0.0
-	for i := range c.filters {
-		s := &c.filters[i]
-		rate += float64((1 - rate) * c.rate(s.slots.nonzero(), s.buckets()))
+	for s := range c.SubFilters() {
+		rate += float64((1 - rate) * s.ErrorRate)
 	}
 	return rate
 }

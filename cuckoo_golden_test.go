@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,21 +98,8 @@ func (c *Cuckoo) slotBytes() (b []byte) {
 	return b
 }
 
-// cuckooLife is a goldenLife with CF.DEBUG's reply, which is not BF.DEBUG's list.
-type cuckooLife struct {
-	goldenLife
-	Debug string
-}
-
 func TestCuckooGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/golden/cf-*.json")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var life cuckooLife
-		require.NoError(t, json.Unmarshal(text, &life), file)
+	for _, life := range loadGolden(t, "cf") {
 		t.Run(life.Name, func(t *testing.T) {
 			c := newCuckooReserve(t, life.Reserve)
 			for _, step := range life.Steps {
@@ -138,10 +125,10 @@ func TestCuckooGolden(t *testing.T) {
 				})
 			}
 			require.Equal(t, map[string]float64{
-				"Size": float64(c.infoSize()), "Number of buckets": float64(c.filters[0].buckets()),
-				"Number of filters": float64(len(c.filters)), "Number of items inserted": float64(c.Len()),
-				"Number of items deleted": float64(c.deletes), "Bucket size": float64(c.bucketSize),
-				"Expansion rate": float64(c.growth), "Max iterations": float64(c.maxIterations),
+				"Size": float64(c.infoSize()), "Number of buckets": float64(slices.Collect(c.SubFilters())[0].Buckets),
+				"Number of filters": float64(len(slices.Collect(c.SubFilters()))), "Number of items inserted": float64(c.Len()),
+				"Number of items deleted": float64(c.Deletes()), "Bucket size": float64(c.BucketSize()),
+				"Expansion rate": float64(c.Growth()), "Max iterations": float64(c.MaxIterations()),
 			}, life.infoNumbers())
 			require.Equal(t, fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
 				c.bucketSize, c.filters[0].buckets(), c.Len(), c.deletes, len(c.filters), c.maxIterations, c.growth), life.Debug)

@@ -316,6 +316,10 @@ type Link struct {
 	FillRatio  float64
 }
 
+// Growth returns how many times larger than the last one the next link is, 0 for a
+// filter of fixed size.
+func (s *Scalable) Growth() int { return s.growth }
+
 // Links iterates over the links, oldest first. It reads every word of those it
 // yields.
 func (s *Scalable) Links() iter.Seq[Link] {
