@@ -6,10 +6,11 @@
 //	f.ContainsString("user:42") // true: an added key is always found
 //	f.ContainsString("user:43") // false, or true for one absent key in a hundred
 //
-// [Filter] is the classic filter. [Counting] keeps a small counter in place of
-// each bit, so that keys can be removed.
+// [Filter] is the classic filter, for a set whose size is known. [Scalable] grows
+// with a stream. Keys can be removed from a [Counting], which has small counters in the
+// place of bits, and from a [Cuckoo], which keeps fingerprints.
 //
-// A filter never says "absent" for a key that was added. It has three layers:
+// A filter never says "absent" for a key that was added. All have one core:
 //
 //	key ── Scheme ──▶ Digest (h1, h2) ── k probes mod m ──▶ positions ──▶ bits
 //
@@ -17,6 +18,8 @@
 // [RedisBloom], which sets exactly the bits that the BF.* commands of a Redis
 // server set. A [Digest] is a hashed key, for looking it up in many filters at
 // the price of one hash. [Params] and [Estimate] do the sizing math.
+// [ScalableLoader], [CuckooLoader], ScanDump and [FromRedisBitmap] exchange filters
+// with a Redis server.
 //
 // # Goroutines
 //
