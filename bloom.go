@@ -29,9 +29,10 @@
 // # Errors and panics
 //
 // Constructors and operations on two filters return errors that wrap [ErrInvalid],
-// [ErrMismatch] and so on. Two mistakes panic: handing a filter a [Digest] that
-// was made with another hash or seed, and adding to the zero value of a filter,
-// which was never given a size. Reads of a zero value answer as an empty filter
+// [ErrMismatch] and so on. Three mistakes panic: handing a filter a [Digest] that
+// was made with another hash or seed, adding to the zero value of a filter,
+// which was never given a size, and ScanDump of a filter in a native scheme. [Must]
+// panics with the error it is given. Reads of a zero value answer as an empty filter
 // does.
 package bloom
 
@@ -188,8 +189,12 @@ type Filter struct {
 // The options are [WithScheme], [WithSeed] and [WithMaxBytes]. It returns an error
 // that wraps [ErrInvalid] for a capacity of 0, a rate not strictly between 0 and 1,
 // or a bad option, and [ErrTooLarge] for a size that passes what the machine can
-// address, 2^48 bits, or WithMaxBytes. A size below those that the machine has no memory
-// for ends the process, as any allocation does: bound sizes that come from outside.
+// address, 2^48 bits, or WithMaxBytes. A size within these limits for which the machine
+// has no memory ends the process, as any allocation does in Go: give WithMaxBytes where
+// sizes come from outside.
+//
+// A filter to be pushed to Redis is a [Scalable], with [WithNonScaling] for this size;
+// the bits are the same.
 func New(capacity uint64, errorRate float64, opts ...Option) (*Filter, error) {
 	c, err := configure(opts, filterOptions)
 	if err != nil {
@@ -464,15 +469,15 @@ type Info struct {
 	Kind         string // the name of the type
 	Scheme       Scheme
 	Seed         uint64
-	Bits         uint64 // positions: bits, or counters
+	Bits         uint64 // positions: bits, counters, or slots
 	Hashes       int
-	SizeBytes    uint64
-	Capacity     uint64
-	Len          uint64
+	SizeBytes    uint64  // of the bits, counters or slots in memory
+	Capacity     uint64  // keys it was made for
+	Len          uint64  // keys; each filter's Len says which are counted
 	LenEstimated bool    // Len is an estimate, since a count was not to be had
-	FillRatio    float64 // of the positions
-	TargetRate   float64 // asked for
-	ErrorRate    float64 // expected now
+	FillRatio    float64 // share of the positions in use, 0 to 1
+	TargetRate   float64 // of false positives, as asked for, 0 to 1
+	ErrorRate    float64 // of false positives, as expected now, 0 to 1
 }
 
 func (l *layout) info(kind string, set, n uint64, estimated bool, bytes uint64, s sizing) Info {

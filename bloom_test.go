@@ -199,7 +199,11 @@ func TestNoAllocations(t *testing.T) {
 			"ContainsMany": func() { f.ContainsMany(dst, keys) }, "ContainsManyString": func() { f.ContainsManyString(dst, words) },
 			"Counting.Add": func() { c.Add(key) }, "Counting.AddString": func() { c.AddString(word) },
 			"Counting.AddUint64": func() { c.AddUint64(7) }, "Counting.AddDigest": func() { c.AddDigest(d) },
-			"Counting.Contains": func() { c.Contains(key) }, "Counting.CountString": func() { c.CountString(word) },
+			"Counting.Contains": func() { c.Contains(key) }, "Counting.ContainsString": func() { c.ContainsString(word) },
+			"Counting.ContainsUint64": func() { c.ContainsUint64(7) }, "Counting.ContainsDigest": func() { c.ContainsDigest(d) },
+			"Counting.CountString": func() { c.CountString(word) }, "Counting.CountDigest": func() { c.CountDigest(d) },
+			"Counting.CountUint64": func() { c.CountUint64(7) }, "Counting.AddMany": func() { c.AddMany(dst, keys) },
+			"Counting.ContainsMany": func() { c.ContainsMany(dst, keys) }, "Counting.RemoveDigest": func() { c.RemoveDigest(d) },
 			"Counting.Remove": func() { c.Remove(key) }, "Counting.RemoveString": func() { c.RemoveString(word) },
 			"Counting.RemoveUint64": func() { c.RemoveUint64(7) }, "Counting.RemoveMany": func() { c.RemoveMany(dst, keys) },
 		} {
@@ -352,20 +356,35 @@ func TestInfo(t *testing.T) {
 
 // Readers need no lock among themselves. It is the race detector's test.
 func TestManyReaders(t *testing.T) {
-	f := Must(New(1000, 0.01))
+	f, c := Must(New(1000, 0.01)), Must(NewCounting(1000, 0.01))
+	s := Must(NewScalable(100, 0.01, WithScheme(RedisBloom)))
+	k := Must(NewCuckoo(1000, 0, WithScheme(RedisBloom), WithGrowth(1)))
 	for i := range uint64(1000) {
 		f.AddUint64(i)
+		c.AddUint64(i)
+		Must(s.AddUint64(i))
+		Must(k.AddUint64(i))
 	}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for i := range uint64(100_000) {
-				if !f.ContainsUint64(i % 1000) {
-					t.Errorf("key %d missed", i%1000)
+				id := i % 1000
+				if !f.ContainsUint64(id) || !c.ContainsUint64(id) || !s.ContainsUint64(id) || !k.ContainsUint64(id) {
+					t.Errorf("key %d missed", id)
 					return
 				}
 			}
 			f.Info()
+			f.Clone()
+			c.Info()
+			c.Filter()
+			s.Info()
+			k.Info()
+			for range s.ScanDump(100) {
+			}
+			for range k.ScanDump(100) {
+			}
 		})
 	}
 	wg.Wait()

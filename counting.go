@@ -1,6 +1,9 @@
 package bloom
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // maxCount is the largest value of a 4-bit counter, where it sticks.
 const maxCount = 15
@@ -40,7 +43,7 @@ func NewCounting(capacity uint64, errorRate float64, opts ...Option) (*Counting,
 		return nil, err
 	}
 	if err := checkSize(p.Bits*4, c.maxBytes); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (4 for each of %d counters)", err, p.Bits)
 	}
 	return &Counting{layout: newLayout(p, c.seed), sizing: sizing{capacity, errorRate}, counters: newFields(p.Bits, 4)}, nil
 }
@@ -225,7 +228,7 @@ func (c *Counting) RemoveManyString(dst []bool, keys []string) []bool {
 }
 
 // Union adds the counts of other, each counter up to 15, where it sticks: the
-// filter then holds both multisets. The filters must have the same scheme, seed,
+// filter then holds both multisets, and Len is the sum of both. The filters must have the same scheme, seed,
 // bits and hashes, else the error wraps [ErrMismatch] and names the property; a nil other
 // is [ErrInvalid]. Nothing changes on error.
 func (c *Counting) Union(other *Counting) error {
@@ -239,8 +242,8 @@ func (c *Counting) Union(other *Counting) error {
 }
 
 // Intersect keeps the smaller of each two counters: what both held is still
-// found, as often as the filter that held it less often. Len becomes an estimate, of
-// distinct keys. Errors are those of [Counting.Union].
+// found, as often as in the filter that held it less often; remove only such keys
+// afterwards. Len becomes an estimate, of distinct keys. Errors are those of [Counting.Union].
 func (c *Counting) Intersect(other *Counting) error {
 	if err := c.combinable(other); err != nil {
 		return err

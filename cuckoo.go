@@ -61,7 +61,7 @@ func WithBucketSize(slots int) Option {
 // WithMaxIterations sets how many fingerprints one add to a [Cuckoo] may move
 // before it gives up: 1 to 65,535, by default 2,000; in the RedisBloom scheme 20.
 // A refused add has made all these moves, and taken them back. Fewer moves make a
-// filter full sooner: in a native one below some 500, before its capacity.
+// filter full sooner: a native one, below some 500, before its capacity.
 func WithMaxIterations(moves int) Option {
 	return func(c *config) { c.maxIterations, c.given = moves, c.given|optMaxIterations }
 }
@@ -69,9 +69,10 @@ func WithMaxIterations(moves int) Option {
 // NewCuckoo makes an empty cuckoo filter for capacity keys. It allocates the
 // slots, zeroed.
 //
-// In the native schemes capacity distinct keys always fit, at a rate of false
+// In the native schemes capacity distinct keys fit, at a rate of false
 // positives of at most errorRate: a ratio, below 1 and down to about 2e-9, which
-// is what fingerprints of 32 bits give. The filter goes on taking keys until it
+// is what fingerprints of 32 bits give. (Keys that were chosen to collide can still be refused,
+// and [WithMaxBytes] or few [WithMaxIterations] can stand in the way.) The filter goes on taking keys until it
 // finds no room for one, as a rule after 2 % more, and the rate rises in
 // proportion. A key takes about log2(1/errorRate) + 3 bits, rounded up and at
 // least 8, divided by 0.95. Should keys crowd in few buckets before there are
@@ -382,7 +383,7 @@ func (c *Cuckoo) RemoveManyString(dst []bool, keys []string) []bool {
 
 // Compact moves keys from newer sub-filters to free slots of older ones, and
 // drops the newest one as long as it is empty, which makes the filter smaller after many
-// removes. No answer for a key that was added changes. It reads every slot, and
+// removes. A key that was added stays present. It reads every slot, and
 // allocates nothing.
 func (c *Cuckoo) Compact() { c.compact(true) }
 
@@ -396,6 +397,12 @@ func (c *Cuckoo) Capacity() uint64 { return c.sizing.capacity }
 // TargetRate returns the rate of false positives the filter was made for, a ratio
 // between 0 and 1; 0 in the RedisBloom scheme. ErrorRate tells the one it has now.
 func (c *Cuckoo) TargetRate() float64 { return c.sizing.rate }
+
+// Bits returns the number of slots of all sub-filters; one takes 8 to 32 bits.
+func (c *Cuckoo) Bits() uint64 { return c.slots() }
+
+// Hashes returns the number of buckets a key has, which is 2; 0 for the zero value.
+func (c *Cuckoo) Hashes() int { return 2 * min(1, len(c.filters)) }
 
 // BucketSize returns how many slots a bucket has.
 func (c *Cuckoo) BucketSize() int { return int(c.bucketSize) }
@@ -438,26 +445,14 @@ func (c *Cuckoo) SubFilters() iter.Seq[SubFilter] {
 
 // FillRatio returns the fraction of slots, of all sub-filters, that hold a key. It
 // reads every slot.
-func (c *Cuckoo) FillRatio() float64 {
-	used := uint64(0)
-	for s := range c.SubFilters() {
-		used += s.Len
-	}
-	return float64(used) / float64(max(1, c.slots()))
-}
+func (c *Cuckoo) FillRatio() float64 { return c.Info().FillRatio }
 
 // ErrorRate returns the rate of false positives to expect now: for a sub-filter
 // that holds n keys in B buckets, as fingerprints of f bits,
 // 1 − e^(−n·(2 − 1/B) / (B·(2^f − 1))), and over all sub-filters the probability
 // that at least one errs. It is an average over keys; keys added
 // more than once make the real rate lower. It reads every slot.
-func (c *Cuckoo) ErrorRate() float64 {
-	rate := 0.0
-	for s := range c.SubFilters() {
-		rate += float64((1 - rate) * s.ErrorRate)
-	}
-	return rate
-}
+func (c *Cuckoo) ErrorRate() float64 { return c.Info().ErrorRate }
 
 // SizeBytes returns the memory that the slots take, in bytes.
 func (c *Cuckoo) SizeBytes() uint64 {
@@ -471,13 +466,15 @@ func (c *Cuckoo) SizeBytes() uint64 {
 // Info describes the filter. Its Bits are the slots of all sub-filters, its Hashes
 // the two buckets of a key. It reads every slot.
 func (c *Cuckoo) Info() Info {
-	if len(c.filters) == 0 {
-		return Info{Kind: "Cuckoo"}
+	used, rate := uint64(0), 0.0
+	for s := range c.SubFilters() {
+		used += s.Len
+		rate += float64((1 - rate) * s.ErrorRate)
 	}
 	return Info{
-		Kind: "Cuckoo", Scheme: c.scheme, Seed: c.hash.seed, Bits: c.slots(), Hashes: 2, SizeBytes: c.SizeBytes(),
-		Capacity: c.sizing.capacity, Len: c.len, FillRatio: c.FillRatio(),
-		TargetRate: c.sizing.rate, ErrorRate: c.ErrorRate(),
+		Kind: "Cuckoo", Scheme: c.scheme, Seed: c.hash.seed, Bits: c.Bits(), Hashes: c.Hashes(), SizeBytes: c.SizeBytes(),
+		Capacity: c.sizing.capacity, Len: c.len, FillRatio: float64(used) / float64(max(1, c.slots())),
+		TargetRate: c.sizing.rate, ErrorRate: rate,
 	}
 }
 

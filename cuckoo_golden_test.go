@@ -1,10 +1,8 @@
 package bloom
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -133,12 +131,15 @@ func TestCuckooGolden(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
 				c.bucketSize, c.filters[0].buckets(), c.Len(), c.deletes, len(c.filters), c.maxIterations, c.growth), life.Debug)
 			var slots []byte
-			for _, chunk := range life.Chunks[1:] {
-				slots = append(slots, chunk.data(t)...)
+			l := NewCuckooLoader()
+			for i, chunk := range life.Chunks {
+				require.NoError(t, l.LoadChunk(chunk.Iter, chunk.data(t)))
+				if i > 0 {
+					slots = append(slots, chunk.data(t)...)
+				}
 			}
 			require.Equal(t, slots, c.slotBytes())
-
-			loaded := loadCuckoo(t, life.Chunks[0].data(t), slots)
+			loaded := Must(l.Finish())
 			require.True(t, loaded.Equal(c))
 			require.Equal(t, c.Len(), loaded.Len())
 			more := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -147,26 +148,6 @@ func TestCuckooGolden(t *testing.T) {
 			require.True(t, loaded.Equal(c), "a loaded filter goes on as the one dumped")
 		})
 	}
-}
-
-// loadCuckoo makes the filter of a dump.
-func loadCuckoo(t *testing.T, header, slots []byte) *Cuckoo {
-	le := binary.LittleEndian
-	p := cuckooParams{
-		items: le.Uint64(header), buckets: le.Uint64(header[8:]), deletes: le.Uint64(header[16:]), filters: le.Uint64(header[24:]),
-		bucketSize: le.Uint16(header[32:]), maxIterations: le.Uint16(header[34:]), expansion: le.Uint16(header[36:]),
-	}
-	c, err := newCuckooRedis(p, math.MaxUint64)
-	require.NoError(t, err)
-	for i := range p.filters {
-		n := p.filterBuckets(i) * c.bucketSize
-		bits := newBitset(8 * n)
-		require.NoError(t, bits.setBytes(slots[:n]))
-		slots = slots[n:]
-		c.filters = append(c.filters, newSubFilter(c.cuckooShape, p.filterBuckets(i), bits))
-	}
-	require.Empty(t, slots)
-	return c
 }
 
 // transcriptLine is a command of testdata/golden/transcript-cf.jsonl.

@@ -256,30 +256,69 @@ func TestCuckooLoad(t *testing.T) {
 	}
 }
 
-// With 2 moves instead of 2,000 many keys go to the overflow, whose buckets are a
-// 64th of the first sub-filter's. Keys that it cannot tell apart are removed
-// without loss of others.
+// With few moves instead of 2,000 keys go to the overflow. Keys that it cannot tell
+// apart are removed without loss of others, and it takes no more of them than
+// the rate has room for.
 func TestCuckooOverflow(t *testing.T) {
-	c := Must(NewCuckoo(32_000, 0.03, WithMaxIterations(2)))
-	n, err := fillCuckoo(c)
-	require.ErrorIs(t, err, ErrFull)
-	require.Len(t, c.filters, 1+maxOverflows)
-	require.Equal(t, c.filters[0].buckets(), 64*c.filters[3].buckets())
-	r := newRand(70)
-	order := r.Perm(int(n))
-	for i, key := range order {
-		require.True(t, c.RemoveUint64(uint64(key)))
-		if i%500 == 0 {
-			for _, left := range order[i+1:] {
-				if !c.ContainsUint64(uint64(left)) {
-					t.Fatalf("key %d is lost after %d removes", left, i)
+	for _, x := range []struct {
+		capacity            uint64
+		moves, bucketSize   int
+		filters             int
+		overflow, capacity2 uint64
+	}{
+		{32_000, 2, 4, 2, 32_000 / overflowKeys, 0},
+		{32_000, 20, 8, 0, 0, 0},
+		{1000, 1, 2, 0, 0, 1000},
+		{300, 1, 1, 0, 0, 300},
+	} {
+		c := Must(NewCuckoo(x.capacity, 0.03, WithMaxIterations(x.moves), WithBucketSize(x.bucketSize)))
+		n, err := fillCuckoo(c)
+		require.ErrorIs(t, err, ErrFull)
+		require.LessOrEqual(t, c.Info().ErrorRate, 0.03*max(1, float64(n)/float64(x.capacity)))
+		if x.filters > 0 {
+			require.True(t, len(c.filters) == x.filters, "%d sub-filters", len(c.filters))
+			require.Equal(t, x.overflow, c.Len()-c.filters[0].slots.nonzero())
+		}
+		require.GreaterOrEqual(t, n, x.capacity2, "where sub-filters are small the capacity fits with any number of moves")
+		r := newRand(70)
+		order := r.Perm(int(n))
+		for i, key := range order {
+			require.True(t, c.RemoveUint64(uint64(key)))
+			if i%500 == 0 {
+				for _, left := range order[i+1:] {
+					if !c.ContainsUint64(uint64(left)) {
+						t.Fatalf("key %d is lost after %d removes", left, i)
+					}
+				}
+			}
+		}
+		require.Zero(t, c.Len())
+		require.True(t, len(c.filters) == 1, "empty sub-filters are dropped")
+		require.Zero(t, c.FillRatio())
+	}
+}
+
+// At capacity the rate is at most the one wanted, also where that is barely so.
+func TestCuckooRateIsKept(t *testing.T) {
+	for bucketSize := 1; bucketSize <= 8; bucketSize++ {
+		for _, n := range []uint64{1, 10, 1000, 40_000} {
+			for _, moves := range []int{100, 2000} {
+				for _, rate := range []float64{0.03, 0.0031325, 1e-4} {
+					c := Must(NewCuckoo(n, rate, WithBucketSize(bucketSize), WithMaxIterations(moves)))
+					for i := range n {
+						if _, err := c.AddUint64(i); err != nil {
+							require.ErrorIs(t, err, ErrFull)
+							break
+						}
+					}
+					require.LessOrEqual(t, c.ErrorRate(), rate, "bucket size %d n %d moves %d", bucketSize, n, moves)
+					if moves == 2000 {
+						require.Equal(t, n, c.Len())
+					}
 				}
 			}
 		}
 	}
-	require.Zero(t, c.Len())
-	require.Len(t, c.filters, 1, "empty sub-filters are dropped")
-	require.Zero(t, c.FillRatio())
 }
 
 // The rate of a filter at capacity is at most the one wanted, and is what ErrorRate

@@ -30,11 +30,14 @@ const (
 
 	// A native filter of fixed size holds its capacity, whichever keys come. For
 	// what its first sub-filter cannot place it may have up to maxOverflows
-	// others, used while Len < Capacity: with an overflowShare-th of the
-	// buckets, or with as many if these are fewer than overflowSplit.
+	// others, used while Len < Capacity: with as many buckets or, from overflowSplit
+	// of them on, with an overflowShare-th. There each key raises the rate as
+	// overflowShare keys do elsewhere, so that it takes no more keys than the
+	// size has room for, a share of overflowKeys of the capacity.
 	maxOverflows  = 3
 	overflowShare = 64
 	overflowSplit = 1 << 13
+	overflowKeys  = 1 << 12
 )
 
 // designLoad is the percentage of slots that the capacity of a native filter fills,
@@ -81,10 +84,14 @@ func (s *cuckooShape) size(capacity uint64, errorRate float64) (buckets uint64, 
 	if buckets >= overflowSplit {
 		buckets = (buckets + overflowShare - 1) / overflowShare * overflowShare
 	}
-	for s.width = minFingerprintBits; s.rate(capacity, buckets) > errorRate; s.width++ {
+	weight := capacity
+	if buckets >= overflowSplit {
+		weight += capacity / overflowKeys * (overflowShare - 1)
+	}
+	for s.width = minFingerprintBits; s.rate(weight, buckets) > errorRate; s.width++ {
 		if s.width == maxFingerprintBits {
 			return 0, fmt.Errorf("%w: error rate is %v, want at least %v, the rate of %d-bit fingerprints",
-				ErrInvalid, errorRate, s.rate(capacity, buckets), s.width)
+				ErrInvalid, errorRate, s.rate(weight, buckets), s.width)
 		}
 	}
 	return buckets, nil
@@ -120,57 +127,6 @@ func (s *cuckooShape) fingerprints() uint64 { return 1<<s.width - 1 }
 func (s *cuckooShape) rate(n, buckets uint64) float64 {
 	b := float64(buckets)
 	return -expm1(-float64(float64(n) / b * (2 - 1/b) / float64(s.fingerprints())))
-}
-
-// cuckooParams is the header of a CF dump.
-type cuckooParams struct {
-	items, buckets, deletes, filters     uint64 // buckets of the first sub-filter
-	bucketSize, maxIterations, expansion uint16
-}
-
-// filterBuckets returns the number of buckets of sub-filter i.
-func (p *cuckooParams) filterBuckets(i uint64) uint64 {
-	return p.buckets << (i * uint64(bits.TrailingZeros16(max(1, p.expansion))))
-}
-
-// newCuckooRedis makes the filter that a header describes, but for its sub-filters,
-// so that it allocates nothing of what the header claims: the caller appends each
-// newSubFilter(c.cuckooShape, p.filterBuckets(i), slots). It refuses what the server
-// refuses, and an expansion that is no power of two (sub-filters would be none
-// either), sub-filters past 2^32 slots, and more than maxBytes in all.
-func newCuckooRedis(p cuckooParams, maxBytes uint64) (*Cuckoo, error) {
-	switch {
-	case p.bucketSize < 1 || p.bucketSize > maxRedisBucketSize:
-		return nil, fmt.Errorf("%w: bucket size is %d, want 1 … %d", ErrCorrupt, p.bucketSize, maxRedisBucketSize)
-	case p.maxIterations < 1:
-		return nil, fmt.Errorf("%w: max iterations is 0, want 1 … %d", ErrCorrupt, maxCuckooMoves)
-	case p.expansion > maxExpansion || p.expansion&(p.expansion-1) != 0:
-		return nil, fmt.Errorf("%w: expansion is %d, want 0 or a power of two up to %d", ErrCorrupt, p.expansion, maxExpansion)
-	case p.filters < 1 || p.filters > 1<<16:
-		return nil, fmt.Errorf("%w: %d sub-filters, want 1 … 65536", ErrCorrupt, p.filters)
-	case p.expansion == 0 && p.filters > 1:
-		return nil, fmt.Errorf("%w: %d sub-filters with expansion 0", ErrCorrupt, p.filters)
-	case p.buckets == 0 || p.buckets&(p.buckets-1) != 0:
-		return nil, fmt.Errorf("%w: %d buckets, want a power of two", ErrCorrupt, p.buckets)
-	}
-	s := cuckooShape{
-		redis: true, bucketSize: uint64(p.bucketSize), width: 8,
-		maxIterations: uint64(p.maxIterations), growth: uint64(p.expansion),
-	}
-	slots, buckets := uint64(0), p.buckets
-	for range p.filters {
-		if err := s.checkRedisSlots(buckets); err != nil {
-			return nil, err
-		}
-		slots += buckets * s.bucketSize
-		buckets *= s.growth
-	}
-	if err := checkSize(slots*s.width, maxBytes); err != nil {
-		return nil, err
-	}
-	c := newCuckoo(s, config{scheme: RedisBloom, maxBytes: maxBytes}, sizing{p.buckets * s.bucketSize, 0})
-	c.len, c.deletes = p.items, p.deletes
-	return c, nil
 }
 
 func (s *cuckooShape) checkRedisSlots(buckets uint64) error {
@@ -212,11 +168,28 @@ func (c *Cuckoo) slots() uint64 {
 // sub-filters after the first are there for what that could not place.
 func (c *Cuckoo) overflows() bool { return c.growth == 0 && !c.redis }
 
+// mayOverflow reports whether a key that the first sub-filter of a native filter of
+// fixed size cannot place may go to another one. It reads those others, which are small
+// or few.
+func (c *Cuckoo) mayOverflow() bool {
+	if !c.overflows() || c.len >= c.sizing.capacity {
+		return false
+	}
+	if c.filters[0].buckets() < overflowSplit {
+		return true
+	}
+	n := uint64(0)
+	for i := range c.filters[1:] {
+		n += c.filters[i+1].slots.nonzero()
+	}
+	return n < c.sizing.capacity/overflowKeys
+}
+
 // grow appends the next sub-filter, or returns an ErrFull.
 func (c *Cuckoo) grow() error {
 	buckets := c.filters[len(c.filters)-1].buckets() * c.growth
 	switch {
-	case c.overflows() && c.len < c.sizing.capacity && len(c.filters) <= maxOverflows:
+	case c.mayOverflow() && len(c.filters) <= maxOverflows:
 		if buckets = c.filters[0].buckets(); buckets >= overflowSplit {
 			buckets /= overflowShare
 		}
@@ -262,7 +235,7 @@ func (c *Cuckoo) place(h1, fp uint64) bool {
 		return c.finest(0).kick(h1, fp, c.maxIterations)
 	}
 	for i := range c.filters {
-		if i > 0 && c.len >= c.sizing.capacity {
+		if i > 0 && !c.mayOverflow() {
 			break
 		}
 		if s := &c.filters[i]; s.place(s.bucket(h1), fp) || s.kick(h1, fp, c.maxIterations) {

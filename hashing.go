@@ -33,6 +33,7 @@ const (
 	// RedisBloom places bits exactly where the BF.* commands of a Redis server
 	// do: a is MurmurHash64A of the key with seed 0xc6a4a7935bd1e995, b is the
 	// same hash with seed a, and position i of k is (a + i·b) mod m, without i².
+	// A [Cuckoo] of this scheme is that of the CF.* commands.
 	// It takes no seed, and its filters have the server's sizes, with the rates
 	// those sizes give.
 	RedisBloom
@@ -127,7 +128,8 @@ type Digest struct {
 }
 
 // Words returns the two words of the hashed key, h1 and h2 in the formulas of
-// [Murmur3] and [XXHash], a and b in those of [RedisBloom].
+// [Murmur3] and [XXHash], a and b in those of [RedisBloom]. A [Cuckoo] of that scheme has
+// one word, and h2 is 0.
 func (d Digest) Words() (h1, h2 uint64) { return d.h1, d.h2 }
 
 func (h hashing) digest(key []byte) Digest {
@@ -155,8 +157,9 @@ func newHasher(s Scheme, seed uint64) hasher { return hasher{s.hashing(seed), s}
 // Scheme returns how the filter hashes and places keys.
 func (h *hasher) Scheme() Scheme { return h.scheme }
 
-// Digest hashes key for any filter with the same scheme and seed. It does not
-// allocate, and may be called from several goroutines at any time.
+// Digest hashes key for every filter with the same scheme and seed; in the RedisBloom
+// scheme a [Cuckoo] hashes differently from the others. It does not allocate, and may
+// be called from several goroutines at any time.
 func (h *hasher) Digest(key []byte) Digest { return h.hash.digest(key) }
 
 // DigestString is Digest of the bytes of key, without a copy.

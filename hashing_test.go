@@ -348,6 +348,11 @@ func TestForeignDigestPanics(t *testing.T) {
 	require.Panics(t, func() { counting.RemoveDigest(xx.DigestString("key")) })
 	require.Panics(t, func() { counting.CountDigest(xx.DigestString("key")) })
 
+	cuckoo := Must(NewCuckoo(100, 0, WithScheme(RedisBloom)))
+	require.Panics(t, func() { cuckoo.AddDigest(redis.DigestString("key")) }, "Redis hashes keys of the two kinds differently")
+	require.Panics(t, func() { cuckoo.RemoveDigest(redis.DigestString("key")) })
+	require.Panics(t, func() { redis.AddDigest(cuckoo.DigestString("key")) })
+
 	require.True(t, bigger.AddDigest(d), "sizes do not matter")
 	require.True(t, bigger.ContainsString("key"))
 	require.True(t, counting.AddDigest(d))

@@ -5,11 +5,13 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"runtime"
 )
 
 // Params are the numbers that fix a filter's behaviour: how many bits, how
-// many hashes, and by which scheme. Its methods are pure functions of them; they
-// cost from nanoseconds to a few microseconds and may be called from anywhere.
+// many hashes, and by which scheme. Its methods are pure functions of them, to be called
+// from any goroutine. They take some microseconds and may allocate; Capacity takes
+// a few dozen times as long. A Params without bits or hashes is that of an empty filter.
 type Params struct {
 	Bits   uint64 // m
 	Hashes int    // k
@@ -45,7 +47,10 @@ func Estimate(capacity uint64, errorRate float64, opts ...Option) (Params, error
 	if err != nil {
 		return Params{}, err
 	}
-	return p, checkBytes(p.Bits, c.maxBytes)
+	if err := checkBytes(p.Bits, c.maxBytes); err != nil {
+		return Params{}, err
+	}
+	return p, nil
 }
 
 // maxBits is the largest size that is computed with, or built: far above what
@@ -62,8 +67,12 @@ const addressableBits = min(maxBits, (1<<(31+32*(^uint(0)>>63))-1)/8*64)
 // checkSize refuses, before anything is allocated, bits that this machine cannot
 // address or that take more than maxBytes.
 func checkSize(bits, maxBytes uint64) error {
-	if bits > addressableBits {
-		return fmt.Errorf("%w: %d bits, this machine's limit is %d", ErrTooLarge, bits, uint64(addressableBits))
+	limit := uint64(addressableBits)
+	if runtime.GOARCH == "wasm" {
+		limit = 8 << 32 // int has 64 bits there, memory 4 GiB
+	}
+	if bits > limit {
+		return fmt.Errorf("%w: %d bits, this machine's limit is %d", ErrTooLarge, bits, limit)
 	}
 	return checkBytes(bits, maxBytes)
 }
@@ -99,7 +108,7 @@ func size(s Scheme, capacity uint64, errorRate float64) (Params, error) {
 	}
 	p := Params{Scheme: s, Hashes: max(1, int(math.Round(float64(raw/float64(capacity))*math.Ln2)))}
 	// The rate falls as the size grows, but for jumps where the odd part of the
-	// size is small (see collisions). So: the smallest size that is enough
+	// size is small (see repeated and folded). So: the smallest size that is enough
 	// without the jumps, then past the jump if it landed on one.
 	words := search(wordsFor(uint64(raw)), maxBits/64, func(words uint64) bool {
 		p.Bits = words * 64
@@ -208,6 +217,9 @@ func (l redisLink) params() (Params, error) {
 	return Params{Bits: l.bits, Hashes: l.hashes, Scheme: RedisBloom}, nil
 }
 
+// none reports whether these are no filter's parameters.
+func (p Params) none() bool { return p.Bits == 0 || p.Hashes < 1 }
+
 // ErrorRate returns the rate of false positives expected of a filter that
 // holds n distinct keys: the fraction of bits set, 1 − e^(−k·n/m), to the power
 // of k, and the term that double hashing adds (docs/SIZING.md). It is an
@@ -221,8 +233,11 @@ func (p Params) ErrorRate(n uint64) float64 {
 // ErrorRateAtFill is [Params.ErrorRate] of a filter that is seen to have setBits
 // bits set, whatever number of keys set them.
 func (p Params) ErrorRateAtFill(setBits uint64) float64 {
+	if p.none() {
+		return 0
+	}
 	if setBits >= p.Bits {
-		return min(1, float64(setBits)) // 1, but 0 for a zero Params and no bits
+		return 1
 	}
 	n := uint64(math.Round(p.EstimateLen(setBits)))
 	return p.rate(float64(setBits)/float64(p.Bits), 0, max(1, n), p.oddPart())
@@ -240,7 +255,7 @@ func (p Params) highRate(n, odd uint64) float64 {
 // fill is the fraction of bits that n keys are expected to set, and the variance of
 // that fraction relative to its square.
 func (p Params) fill(n uint64) (mean, variance float64) {
-	if p.Bits == 0 || n == 0 {
+	if p.none() || n == 0 {
 		return 0, 0
 	}
 	k, m := float64(p.Hashes), float64(p.Bits)
@@ -257,7 +272,7 @@ func (p Params) fill(n uint64) (mean, variance float64) {
 // most errorRate, 0 if already one key passes it, for a zero Params or a rate that is
 // not above 0, and the largest uint64 for a rate of 1 and more.
 func (p Params) Capacity(errorRate float64) uint64 {
-	if p.Bits == 0 || p.Hashes == 0 || !(errorRate > 0) {
+	if p.none() || !(errorRate > 0) {
 		return 0
 	}
 	if errorRate >= 1 {
@@ -278,7 +293,7 @@ func (p Params) sizing() sizing {
 // are set. The result is the same on every platform.
 func (p Params) EstimateLen(setBits uint64) float64 {
 	switch {
-	case setBits == 0 || p.Bits == 0 || p.Hashes == 0:
+	case setBits == 0 || p.none():
 		return 0
 	case setBits >= p.Bits:
 		return math.Inf(1)
@@ -320,7 +335,7 @@ func (p Params) oddPart() uint64 { return p.Bits >> bits.TrailingZeros64(p.Bits)
 // measured, below 1.0 to 2.3 times, in the native schemes.
 func (p Params) rate(fill, variance float64, n, odd uint64) float64 {
 	switch {
-	case p.Bits == 0 || n == 0 || fill <= 0:
+	case p.none() || n == 0 || fill <= 0:
 		return 0
 	case fill >= 1:
 		return 1
@@ -503,7 +518,7 @@ var lnTwo, _ = new(big.Float).SetPrec(lnPrec).SetString(
 // by platform and from both in the last bit for about one rate in sixty.
 func ln(x float64) float64 { return lnBig(new(big.Float).SetPrec(lnPrec).SetFloat64(x)) }
 
-// lnBig is ln of x > 0, which it overwrites. With x = f·2^e and f in [√½, √2) it
+// lnBig is ln of x > 0. With x = f·2^e and f in [√½, √2) it
 // is e·ln 2 + 2·artanh z with z = (f−1)/(f+1), and artanh z = z + z³/3 + z⁵/5 + …, each
 // term at most 0.03 of the one before.
 func lnBig(x *big.Float) float64 {
@@ -526,4 +541,159 @@ func lnBig(x *big.Float) float64 {
 	sum.Add(sum, num().Mul(lnTwo, big.NewFloat(float64(e))))
 	r, _ := sum.Float64()
 	return r
+}
+
+// The rest is the sizing math of Blocked: lines of 512 bits in 8 words of 64, a key
+// having rows bits in every word of one line.
+
+const (
+	// maxRows is where more bits a key stop paying: four rows need more lines than three
+	// at any rate down to minBlockedRate.
+	maxRows = 3
+
+	// minBlockedRate is about where Blocked takes three times the bits of Filter.
+	minBlockedRate = 1e-12
+
+	// maxLineKeys is how many keys in a line are told apart; with more the line counts
+	// as full.
+	maxLineKeys = 1024
+)
+
+// sizeBlocked returns the smallest number of lines that keeps the rate, and the rows
+// that do with so few.
+func sizeBlocked(capacity uint64, errorRate float64) (lines uint64, rows int, err error) {
+	if err := checkCapacityAndRate(capacity, errorRate); err != nil {
+		return 0, 0, err
+	}
+	if errorRate < minBlockedRate {
+		return 0, 0, fmt.Errorf("%w: error rate is %v, Blocked goes down to %v, where keys crowd in some lines; Filter goes lower",
+			ErrInvalid, errorRate, minBlockedRate)
+	}
+	// A key has at least the bits of a Filter, and one.
+	raw := max(rawBits(capacity, errorRate), float64(capacity))
+	if raw > maxBits {
+		return 0, 0, tooManyBits(capacity, errorRate, raw)
+	}
+	lines = maxBits/512 + 1
+	for r := 1; r <= maxRows; r++ {
+		l := newLineRates(r)
+		best := search(max(1, uint64(raw/512)), lines, func(n uint64) bool { return l.highRate(capacity, n) <= errorRate })
+		if best < lines {
+			lines, rows = best, r
+		}
+	}
+	if rows == 0 {
+		return 0, 0, fmt.Errorf("%w: no size up to 2^48 bits brings the rate of %d keys down to %v", ErrTooLarge, capacity, errorRate)
+	}
+	return lines, rows, nil
+}
+
+// lineRates has, by the number of keys in a line, the expected rate of false positives
+// among the absent keys of that line, and its expected square.
+type lineRates struct {
+	rate, square [maxLineKeys + 1]float64
+}
+
+func newLineRates(rows int) *lineRates {
+	var l lineRates
+	wordHits(&l.rate, rows, rows)
+	wordHits(&l.square, 2*rows, rows)
+	for j := range l.rate {
+		l.rate[j], l.square[j] = pow(l.rate[j], 8), pow(l.square[j], 8) // words are independent
+	}
+	return &l
+}
+
+// wordHits fills hits, by the number of keys that have set rows random bits each in a word of
+// 64, with the chance that all of so many random probes find a set bit.
+//
+// By inclusion and exclusion that is the sum over i of (−1)^i·C(probes, i)·(chance that i
+// given probes find none). These fall on d different bits with a chance that is computed throw by
+// throw, and d given bits are clear after x throws with (1−d/64)^x.
+func wordHits(hits *[maxLineKeys + 1]float64, probes, rows int) {
+	var factor, distinct, clear, perKey [2*maxRows + 1]float64
+	choose := 1.0
+	distinct[0] = 1
+	for i := range probes + 1 {
+		for d := range i + 1 {
+			factor[d] += float64(choose * distinct[d])
+		}
+		for d := i + 1; d > 0 && i < probes; d-- {
+			distinct[d] = float64(distinct[d]*float64(d)/64) + float64(distinct[d-1]*float64(65-d)/64)
+		}
+		distinct[0] = 0
+		choose *= -float64(probes-i) / float64(i+1)
+	}
+	for d := range probes + 1 {
+		clear[d], perKey[d] = 1, pow(1-float64(d)/64, rows)
+	}
+	for j := range hits {
+		for d := range probes + 1 {
+			hits[j] += float64(factor[d] * clear[d])
+			clear[d] *= perKey[d]
+		}
+	}
+}
+
+// highRate is the expected rate of capacity keys in so many lines, and three standard
+// deviations more, for filters whose keys happen to crowd more than usual.
+//
+// The number of keys j in a line is binomial, close to Poisson when there are many lines.
+// The rate of a filter is the mean over its lines, so its variance is that over lines
+// divided by their number, less the part that goes linearly with j, whose sum is
+// fixed.
+//
+// Positions come from 64 bits of hash, 32 for each half of a line, so that keys can
+// share half of them. That adds at most 2j/2^32·√rate: nothing at minBlockedRate.
+func (l *lineRates) highRate(capacity, lines uint64) float64 {
+	n, others := float64(capacity), float64(lines-1)
+	mean := n / float64(lines)
+	var weights, rate, square, slope float64
+	add := func(j, weight float64) {
+		r, s := 1.0, 1.0
+		if j <= maxLineKeys {
+			r, s = l.rate[int(j)], l.square[int(j)]
+		}
+		weights += weight
+		rate += float64(weight * r)
+		square += float64(weight * s)
+		slope += float64(weight * r * (j - mean))
+	}
+	// From the most likely j both ways, by the ratio of neighbours, till nothing is left.
+	const nothing = 1e-25
+	mode := min(n, float64((capacity+1)/lines))
+	for j, weight := mode, 1.0; j <= n && weight > nothing; j++ {
+		add(j, weight)
+		weight *= (n - j) / (j + 1) / others
+	}
+	for j, weight := mode, 1.0; j > 0; j-- {
+		weight *= j * others / (n - j + 1)
+		if weight <= nothing {
+			break
+		}
+		add(j-1, weight)
+	}
+	rate, square, slope = rate/weights, square/weights, slope/weights
+	variance := square - float64(rate*rate)
+	if lines > 1 {
+		variance -= slope * slope / (mean * others / float64(lines))
+	}
+	return rate + 3*math.Sqrt(max(0, variance)/float64(lines))
+}
+
+// estimateBlockedLen returns how many distinct keys are likely to have set setBits bits:
+// a key leaves a given bit clear with the chance 1 − (1 − (63/64)^rows)/lines.
+func estimateBlockedLen(setBits, lines uint64, rows int) float64 {
+	switch all := lines * 512; {
+	case setBits == 0:
+		return 0
+	case setBits >= all:
+		return math.Inf(1)
+	default:
+		num := func(x uint64) *big.Float { return new(big.Float).SetPrec(lnPrec).SetUint64(x) }
+		clear := num(all - setBits)
+		left, out := num(lines), new(big.Float).SetPrec(lnPrec).SetFloat64(1-pow(63.0/64, rows))
+		left.Quo(left.Sub(left, out), num(lines))
+		return lnBig(clear.Quo(clear, num(all))) / lnBig(left)
+	}
 }

@@ -143,7 +143,8 @@ func TestBadParameters(t *testing.T) {
 // What a slice cannot address is refused, and the message has the true number.
 func TestTooLargeForTheMachine(t *testing.T) {
 	if math.MaxInt > math.MaxInt32 {
-		require.Equal(t, uint64(1)<<48, uint64(addressableBits))
+		require.NoError(t, checkSize(1<<48, math.MaxUint64))
+		require.ErrorIs(t, checkSize(1<<48+1, math.MaxUint64), ErrTooLarge)
 		return
 	}
 	bits := Must(Estimate(1e10, 0.01)).Bits
@@ -217,6 +218,8 @@ func TestErrorRate(t *testing.T) {
 	require.Zero(t, p.ErrorRateAtFill(0))
 	require.InEpsilon(t, math.Pow(0.5, float64(p.Hashes)), p.ErrorRateAtFill(p.Bits/2), 1e-4)
 
+	require.Zero(t, Params{64, -3, Murmur3}.ErrorRateAtFill(10))
+	require.Zero(t, Params{64, 0, Murmur3}.EstimateLen(10))
 	var zero Params
 	require.Zero(t, zero.ErrorRate(1))
 	require.Zero(t, zero.ErrorRateAtFill(0))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
+	"math/bits"
 )
 
 // This file exchanges filters with a Redis server: the dumps of BF.SCANDUMP
@@ -64,10 +64,17 @@ func (d *dump) at(cursor int64, maxChunk int) (next int64, chunk []byte, err err
 	return 0, nil, nil
 }
 
-func (d *dump) all(maxChunk int) iter.Seq2[int64, []byte] {
+// scanDump iterates over the dump of a filter as it is when the iteration begins.
+func scanDump(dump func() (*dump, error), maxChunk int) iter.Seq2[int64, []byte] {
+	if _, err := dump(); err != nil {
+		panic(err)
+	}
 	return func(yield func(int64, []byte) bool) {
-		for cursor := int64(0); ; {
-			next, chunk, _ := d.at(cursor, maxChunk)
+		d, err := dump()
+		for cursor := int64(0); err == nil; {
+			var next int64
+			var chunk []byte
+			next, chunk, err = d.at(cursor, maxChunk)
 			if next == 0 || !yield(next, chunk) {
 				return
 			}
@@ -85,13 +92,7 @@ func (d *dump) all(maxChunk int) iter.Seq2[int64, []byte] {
 // second copy of the filter: use a chunk before the filter changes, and do not write
 // to it. ScanDump panics unless the scheme is [RedisBloom]: nothing else is
 // a dump that a server reads, and no dump at all would be an empty filter there.
-func (s *Scalable) ScanDump(maxChunk int) iter.Seq2[int64, []byte] {
-	d, err := s.dump()
-	if err != nil {
-		panic(err)
-	}
-	return d.all(maxChunk)
-}
+func (s *Scalable) ScanDump(maxChunk int) iter.Seq2[int64, []byte] { return scanDump(s.dump, maxChunk) }
 
 // ScanDumpAt is one call of BF.SCANDUMP: cursor 0 returns the header and 1,
 // any other cursor the chunk there and the cursor behind it, which is the one
@@ -184,16 +185,19 @@ func parseBloomHeader(header []byte) (*Scalable, error) {
 		}
 		s.growth = int(s.redis.expansion)
 	}
-	var counts, size uint64
+	var counts, entries, size uint64
 	for i := range links {
 		l, err := parseBloomLink(&r, s.redis.options)
 		if err != nil {
-			return nil, fmt.Errorf("link %d: %w", i, err)
+			return nil, fmt.Errorf("%w (link %d)", err, i)
 		}
 		if l.count > s.len-counts {
 			return nil, fmt.Errorf("%w: the counts of the links pass that of the chain, %d", ErrCorrupt, s.len)
 		}
 		counts += l.count
+		if entries += l.entries; entries < l.entries {
+			return nil, fmt.Errorf("%w: the entries of the links pass 2^64", ErrCorrupt)
+		}
 		if size += l.bits.byteLen(); size > maxBits/8 {
 			return nil, fmt.Errorf("%w: links of %d bytes and more", ErrTooLarge, size)
 		}
@@ -204,7 +208,8 @@ func parseBloomHeader(header []byte) (*Scalable, error) {
 	}
 	s.rate = s.links[0].rate
 	if s.growth != 0 && s.redis.options&redisNoRounding != 0 {
-		s.rate *= 2 // servers that rounded gave the first link the whole rate
+		// Servers that rounded gave the first link the whole rate.
+		s.rate = min(2*s.rate, math.Nextafter(1, 0))
 	}
 	return s, nil
 }
@@ -248,7 +253,7 @@ func parseBloomLink(r *headerReader, options uint32) (link, error) {
 	case l.entries == 0:
 		return l, fmt.Errorf("%w: a link for 0 entries", ErrCorrupt)
 	// Older servers did not round bits up to whole words, and some not the bytes.
-	case bits == 0 || bytes > maxBits/8 || bytes != wordsFor(bits)*8 && bytes != (bits+7)/8:
+	case bits == 0 || bytes > maxBits/8 || bytes != wordsFor(bits)*8 && bytes != bits/8+(bits%8+7)/8:
 		return l, fmt.Errorf("%w: %d bits in %d bytes", ErrCorrupt, bits, bytes)
 	case l.n2 != 0 && (l.n2 > 63 || options&redisNoRounding != 0 || bits < m):
 		return l, fmt.Errorf("%w: a size of 2^%d with %d bits and options %#x", ErrCorrupt, l.n2, bits, options)
@@ -264,13 +269,8 @@ func parseBloomLink(r *headerReader, options uint32) (link, error) {
 // ScanDump iterates over the pairs that CF.LOADCHUNK takes, as [Scalable.ScanDump]
 // does for BF.LOADCHUNK; a chunk does not cross the end of a sub-filter. A filter
 // that holds nothing has no dump, on the server neither: it yields no pair at all.
-func (c *Cuckoo) ScanDump(maxChunk int) iter.Seq2[int64, []byte] {
-	d, err := c.dump()
-	if err != nil {
-		panic(err)
-	}
-	return d.all(maxChunk)
-}
+// It panics unless the scheme is [RedisBloom].
+func (c *Cuckoo) ScanDump(maxChunk int) iter.Seq2[int64, []byte] { return scanDump(c.dump, maxChunk) }
 
 // ScanDumpAt is one call of CF.SCANDUMP, as [Scalable.ScanDumpAt] is of BF.SCANDUMP.
 // For a filter that holds nothing it returns 0 and no chunk at once.
@@ -318,241 +318,58 @@ func parseCuckooHeader(header []byte) (cuckooParams, error) {
 	}, nil
 }
 
-// loader gathers the parts of a dump. It keeps chunks as they came until a
-// quarter of a part is here, and only then allocates the part: a header's claim costs
-// its sender that much.
-type loader struct {
-	count uint64
-	size  func(part uint64) uint64 // in bytes
-	parts map[uint64]*loadPart
+// cuckooParams is the header of a CF dump.
+type cuckooParams struct {
+	items, buckets, deletes, filters     uint64 // buckets of the first sub-filter
+	bucketSize, maxIterations, expansion uint16
 }
 
-type loadPart struct {
-	bits     bitset // once allocated
-	pending  []pendingChunk
-	received uint64
-	have     spans
+// filterBuckets returns the number of buckets of sub-filter i.
+func (p *cuckooParams) filterBuckets(i uint64) uint64 {
+	return p.buckets << (i * uint64(bits.TrailingZeros16(max(1, p.expansion))))
 }
 
-type pendingChunk struct {
-	at   uint64
-	data []byte
-}
-
-// load places a chunk, whose cursor is the one of the byte behind it.
-func (l *loader) load(cursor int64, chunk []byte) error {
-	n := int64(len(chunk))
-	if n == 0 {
-		return fmt.Errorf("%w: an empty chunk, with cursor %d", ErrCorrupt, cursor)
+// newCuckooRedis makes the filter that a header describes, but for its sub-filters,
+// so that it allocates nothing of what the header claims: the caller appends each
+// newSubFilter(c.cuckooShape, p.filterBuckets(i), slots). It refuses what the server
+// refuses, and an expansion that is no power of two (sub-filters would be none
+// either), sub-filters past 2^32 slots, and more items than slots.
+func newCuckooRedis(p cuckooParams) (*Cuckoo, error) {
+	switch {
+	case p.bucketSize < 1 || p.bucketSize > maxRedisBucketSize:
+		return nil, fmt.Errorf("%w: bucket size is %d, want 1 … %d", ErrCorrupt, p.bucketSize, maxRedisBucketSize)
+	case p.maxIterations < 1:
+		return nil, fmt.Errorf("%w: max iterations is 0, want 1 … %d", ErrCorrupt, maxCuckooMoves)
+	case p.expansion > maxExpansion || p.expansion&(p.expansion-1) != 0:
+		return nil, fmt.Errorf("%w: expansion is %d, want 0 or a power of two up to %d", ErrCorrupt, p.expansion, maxExpansion)
+	case p.filters < 1 || p.filters > 1<<16:
+		return nil, fmt.Errorf("%w: %d sub-filters, want 1 … 65536", ErrCorrupt, p.filters)
+	case p.expansion == 0 && p.filters > 1:
+		return nil, fmt.Errorf("%w: %d sub-filters with expansion 0", ErrCorrupt, p.filters)
+	case p.buckets == 0 || p.buckets&(p.buckets-1) != 0:
+		return nil, fmt.Errorf("%w: %d buckets, want a power of two", ErrCorrupt, p.buckets)
 	}
-	if cursor <= n {
-		return fmt.Errorf("%w: cursor %d with a chunk of %d bytes; a chunk goes with the cursor that came with it, not the one sent for it",
-			ErrCorrupt, cursor, n)
+	s := cuckooShape{
+		redis: true, bucketSize: uint64(p.bucketSize), width: 8,
+		maxIterations: uint64(p.maxIterations), growth: uint64(p.expansion),
 	}
-	at, end := uint64(cursor-1-n), uint64(cursor-1)
-	start := uint64(0) // of the part
-	for i := range l.count {
-		size := l.size(i)
-		if at >= start+size {
-			start += size
-			continue
+	slots, buckets := uint64(0), p.buckets
+	for range p.filters {
+		if err := s.checkRedisSlots(buckets); err != nil {
+			return nil, err
 		}
-		if end > start+size {
-			return fmt.Errorf("%w: a chunk of bytes %d to %d crosses the end of part %d at %d", ErrCorrupt, at, end, i, start+size)
-		}
-		return l.place(i, size, at-start, chunk)
+		slots += buckets * s.bucketSize
+		buckets *= s.growth
 	}
-	return fmt.Errorf("%w: a chunk of bytes %d to %d of a filter of %d", ErrCorrupt, at, end, start)
-}
-
-func (l *loader) place(i, size, at uint64, chunk []byte) error {
-	p := l.parts[i]
-	if p == nil {
-		p = &loadPart{}
-		l.parts[i] = p
+	if p.items > slots {
+		return nil, fmt.Errorf("%w: %d items in %d slots", ErrCorrupt, p.items, slots)
 	}
-	p.received += uint64(len(chunk))
-	p.have.add(at, at+uint64(len(chunk)))
-	if p.bits.n == 0 && p.received < (size+3)/4 {
-		p.pending = append(p.pending, pendingChunk{at, slices.Clone(chunk)})
-		return nil
-	}
-	if p.bits.n == 0 {
-		p.bits = newBitset(8 * size)
-		for _, c := range p.pending {
-			p.bits.putBytes(c.at, c.data)
-		}
-		p.pending = nil
-	}
-	p.bits.putBytes(at, chunk)
-	return nil
-}
-
-// missing returns an error that wraps ErrIncomplete unless every byte is here.
-func (l *loader) missing() error {
-	start := uint64(0)
-	for i := range l.count {
-		size := l.size(i)
-		have := spans{}
-		if p := l.parts[i]; p != nil {
-			have = p.have
-		}
-		if from, to := have.gap(size); from < to {
-			return fmt.Errorf("%w: bytes %d to %d have not arrived", ErrIncomplete, start+from, start+to)
-		}
-		start += size
-	}
-	return nil
-}
-
-var errNoHeader = fmt.Errorf("%w: the header, which comes first and with cursor 1, has not arrived", ErrIncomplete)
-
-// spans are the ranges [from, to) that have arrived, ascending and apart.
-type spans []span
-
-type span struct{ from, to uint64 }
-
-func (s *spans) add(from, to uint64) {
-	old := *s
-	// The spans i … j−1 touch the new one and merge with it.
-	i, _ := slices.BinarySearchFunc(old, from, func(a span, from uint64) int {
-		if a.to < from {
-			return -1
-		}
-		return 1
-	})
-	j := i
-	for ; j < len(old) && old[j].from <= to; j++ {
-		from, to = min(from, old[j].from), max(to, old[j].to)
-	}
-	*s = slices.Replace(old, i, j, span{from, to})
-}
-
-// gap returns the first range below size that is missing.
-func (s spans) gap(size uint64) (from, to uint64) {
-	to = size
-	for _, have := range s {
-		if have.from > from {
-			return from, have.from
-		}
-		from = have.to
-	}
-	return from, to
-}
-
-// ScalableLoader puts a [Scalable] together from the pairs of cursor and chunk that
-// BF.SCANDUMP returns. It is for one goroutine.
-type ScalableLoader struct {
-	chain *Scalable
-	loader
-}
-
-// NewScalableLoader returns a loader that waits for a header.
-func NewScalableLoader() *ScalableLoader { return &ScalableLoader{} }
-
-// LoadChunk takes a chunk with the cursor that came with it, as BF.LOADCHUNK
-// does: the header first, with cursor 1, then the others in any order and size, also
-// again. It copies what it keeps; memory grows with the bytes that came, not
-// with what the header says. An error wraps [ErrCorrupt] for what no dump
-// contains or the server would refuse, [ErrVersion] for dumps of early versions with other
-// hashes or layouts, [ErrTooLarge] for sizes past this machine, and [ErrIncomplete] for
-// a chunk before the header; the loader is then as before and can go on.
-func (l *ScalableLoader) LoadChunk(cursor int64, chunk []byte) error {
-	if l.chain != nil {
-		return l.load(cursor, chunk)
-	}
-	if cursor != 1 {
-		return fmt.Errorf("%w; this is cursor %d", errNoHeader, cursor)
-	}
-	chain, err := parseBloomHeader(chunk)
-	if err != nil {
-		return err
-	}
-	l.chain = chain
-	l.loader = loader{
-		uint64(len(chain.links)),
-		func(i uint64) uint64 { return chain.links[i].bits.byteLen() },
-		map[uint64]*loadPart{},
-	}
-	return nil
-}
-
-// Finish returns the filter, once every byte is here, and makes the loader wait for
-// another header. Before that it returns an error that wraps [ErrIncomplete] and
-// tells the first missing bytes, and the loader goes on. Bits past the size of a link are
-// [ErrCorrupt].
-func (l *ScalableLoader) Finish() (*Scalable, error) {
-	if l.chain == nil {
-		return nil, errNoHeader
-	}
-	if err := l.missing(); err != nil {
+	if err := checkSize(slots*s.width, math.MaxUint64); err != nil {
 		return nil, err
 	}
-	for i := range l.chain.links {
-		k := &l.chain.links[i]
-		bits := l.parts[uint64(i)].bits
-		if !bits.zeroFrom(k.mod.m) {
-			return nil, fmt.Errorf("%w: link %d has bits past its %d", ErrCorrupt, i, k.mod.m)
-		}
-		k.bits = bits
-	}
-	chain := l.chain
-	*l = ScalableLoader{}
-	return chain, nil
-}
-
-// CuckooLoader puts a [Cuckoo] together from the pairs of cursor and chunk that
-// CF.SCANDUMP returns. It is for one goroutine.
-type CuckooLoader struct {
-	params cuckooParams
-	filter *Cuckoo
-	loader
-}
-
-// NewCuckooLoader returns a loader that waits for a header.
-func NewCuckooLoader() *CuckooLoader { return &CuckooLoader{} }
-
-// LoadChunk takes a chunk with the cursor that came with it, as CF.LOADCHUNK
-// does. Order, memory and errors are those of [ScalableLoader.LoadChunk].
-func (l *CuckooLoader) LoadChunk(cursor int64, chunk []byte) error {
-	if l.filter != nil {
-		return l.load(cursor, chunk)
-	}
-	if cursor != 1 {
-		return fmt.Errorf("%w; this is cursor %d", errNoHeader, cursor)
-	}
-	p, err := parseCuckooHeader(chunk)
-	if err != nil {
-		return err
-	}
-	filter, err := newCuckooRedis(p, math.MaxUint64)
-	if err != nil {
-		return err
-	}
-	*l = CuckooLoader{p, filter, loader{
-		p.filters,
-		func(i uint64) uint64 { return p.filterBuckets(i) * filter.bucketSize },
-		map[uint64]*loadPart{},
-	}}
-	return nil
-}
-
-// Finish returns the filter, once every byte is here, and makes the loader wait for
-// another header. Before that it returns an error that wraps [ErrIncomplete] and
-// tells the first missing bytes, and the loader goes on.
-func (l *CuckooLoader) Finish() (*Cuckoo, error) {
-	if l.filter == nil {
-		return nil, errNoHeader
-	}
-	if err := l.missing(); err != nil {
-		return nil, err
-	}
-	for i := range l.count {
-		l.filter.filters = append(l.filter.filters, newSubFilter(l.filter.cuckooShape, l.params.filterBuckets(i), l.parts[i].bits))
-	}
-	filter := l.filter
-	*l = CuckooLoader{}
-	return filter, nil
+	c := newCuckoo(s, config{scheme: RedisBloom, maxBytes: math.MaxUint64}, sizing{p.buckets * s.bucketSize, 0})
+	c.len, c.deletes = p.items, p.deletes
+	return c, nil
 }
 
 // RedisBitmap returns the filter's bits as a Redis string: bit i is the one

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 )
 
 // Scalable is a scalable Bloom filter (Almeida et al., 2007): a chain of links, each a
@@ -17,7 +18,8 @@ import (
 // size is multiplied by the growth, 2 unless [WithGrowth] says otherwise. Since the
 // server rounds the number of hashes up but not the bits, its chain can reach 1.015 times the
 // rate asked for. In the native schemes the rates of all links add up to at most
-// the rate asked for; [WithTightening] sets their ratio, 0.8 by default.
+// the rate asked for; [WithTightening] sets their ratio, 0.8 by default, down to a
+// millionth of the rate asked for. A native chain has at most 1,024 links.
 //
 // A filter of unknown size costs more than a [Filter] of a known one: more bits a key, since
 // later links have lower rates, and more probes a lookup, a few for each link. Goroutines:
@@ -132,7 +134,9 @@ func (s *Scalable) configureGrowth(c config) error {
 			return fmt.Errorf("%w: WithNonScaling together with WithGrowth(%d)", ErrInvalid, c.growth)
 		}
 		s.growth = 0
-		s.redis.options |= redisNonScaling
+		if redis {
+			s.redis.options |= redisNonScaling
+		}
 	}
 	if c.given&optTightening != 0 {
 		if !(c.tightening > 0 && c.tightening < 1) {
@@ -146,17 +150,39 @@ func (s *Scalable) configureGrowth(c config) error {
 	return nil
 }
 
+const (
+	// A native chain has at most maxLinks links. A link has rateFloor of the chain's rate
+	// at least: for less, double hashing needs sizes out of all proportion. The first
+	// link's rate leaves room for maxLinks such links.
+	maxLinks  = 1 << 10
+	rateFloor = 1.0 / (1 << 20)
+)
+
 // firstRate leaves room for all later links: rate·(1 + t + t² + …) is the
 // rate asked for.
 func (s *Scalable) firstRate() float64 {
-	if s.growth == 0 {
+	switch {
+	case s.growth == 0:
 		return s.rate
+	case s.scheme == RedisBloom:
+		return float64(s.rate * 0.5)
 	}
-	return float64(s.rate * (1 - s.tightening))
+	return float64(s.rate * (1 - s.tightening) * (1 - maxLinks*rateFloor))
+}
+
+func (s *Scalable) nextRate(last float64) float64 {
+	next := float64(last * s.tightening)
+	if s.scheme != RedisBloom {
+		next = max(next, float64(s.rate*rateFloor))
+	}
+	return next
 }
 
 // newLink makes a link, within the limit that WithMaxBytes set for all.
 func (s *Scalable) newLink(entries uint64, rate float64) (link, error) {
+	if !(rate > 0) {
+		return link{}, fmt.Errorf("%w: the rate of the next link is below what a float64 holds", ErrTooLarge)
+	}
 	l := link{entries: entries, rate: rate}
 	var bits uint64
 	if s.scheme == RedisBloom {
@@ -193,11 +219,14 @@ func (s *Scalable) grow() error {
 	if s.growth == 0 {
 		return fmt.Errorf("%w: a filter that does not grow holds its %d keys", ErrFull, last.count)
 	}
+	if s.scheme != RedisBloom && len(s.links) == maxLinks {
+		return fmt.Errorf("%w: %d links, the limit", ErrTooLarge, maxLinks)
+	}
 	entries := last.entries * uint64(s.growth)
 	if entries/uint64(s.growth) != last.entries {
 		return fmt.Errorf("%w: a link of %d times %d keys", ErrTooLarge, s.growth, last.entries)
 	}
-	next, err := s.newLink(entries, float64(last.rate*s.tightening))
+	next, err := s.newLink(entries, s.nextRate(last.rate))
 	if err != nil {
 		return err
 	}
@@ -248,8 +277,8 @@ func (s *Scalable) add(h1, h2 uint64) (bool, error) {
 }
 
 // Contains reports whether key may have been added: false means that it
-// definitely was not. Links are asked from the newest, the largest, to the oldest;
-// an absent key is out of most of them after four probes.
+// definitely was not. Links are asked from the newest, as a rule the largest, to the
+// oldest; an absent key is out of most of them after four probes.
 func (s *Scalable) Contains(key []byte) bool { return s.contains(s.hash.sum(key)) }
 
 // ContainsString is [Scalable.Contains] of the bytes of key, without a copy.
@@ -283,7 +312,8 @@ func (s *Scalable) probes(h1, h2 uint64, k int) probes { return newProbes(h1, h2
 
 // AddMany adds keys in their order and appends the answer of [Scalable.Add] for
 // each to dst. It stops at the first refusal and returns its error; dst then holds
-// the answers for the keys before it.
+// the answers for the keys before it. It allocates only when dst is short of room, to
+// grow, and for an error.
 func (s *Scalable) AddMany(dst []bool, keys [][]byte) ([]bool, error) {
 	return answersOrError(dst, keys, s.Add)
 }
@@ -356,22 +386,10 @@ func (s *Scalable) TargetRate() float64 { return s.rate }
 
 // ErrorRate returns the rate of false positives to expect now: that an absent
 // key is one of at least one link, from the bits that are set. It reads every word.
-func (s *Scalable) ErrorRate() float64 {
-	none := 1.0
-	for l := range s.Links() {
-		none *= 1 - l.ErrorRate
-	}
-	return 1 - none
-}
+func (s *Scalable) ErrorRate() float64 { return s.Info().ErrorRate }
 
 // FillRatio returns the fraction of all bits that are set. It reads every word.
-func (s *Scalable) FillRatio() float64 {
-	set := uint64(0)
-	for i := range s.links {
-		set += s.links[i].bits.count()
-	}
-	return float64(set) / math.Max(1, float64(s.Bits()))
-}
+func (s *Scalable) FillRatio() float64 { return s.Info().FillRatio }
 
 // Bits returns the number of bits of all links.
 func (s *Scalable) Bits() uint64 {
@@ -382,8 +400,8 @@ func (s *Scalable) Bits() uint64 {
 	return n
 }
 
-// Hashes returns the number of positions a key has in the newest link, which
-// has the most.
+// Hashes returns the number of positions a key has in the newest link, which has
+// the most unless the chain was loaded from elsewhere.
 func (s *Scalable) Hashes() int {
 	if len(s.links) == 0 {
 		return 0
@@ -402,9 +420,14 @@ func (s *Scalable) SizeBytes() uint64 {
 
 // Info describes the filter. It reads every word.
 func (s *Scalable) Info() Info {
+	set, rate := 0.0, 0.0
+	for l := range s.Links() {
+		set += l.FillRatio * float64(l.Bits)
+		rate += float64((1 - rate) * l.ErrorRate)
+	}
 	return Info{
 		Kind: "Scalable", Scheme: s.scheme, Seed: s.hash.seed, Bits: s.Bits(), Hashes: s.Hashes(), SizeBytes: s.SizeBytes(),
-		Capacity: s.Capacity(), Len: s.len, FillRatio: s.FillRatio(), TargetRate: s.rate, ErrorRate: s.ErrorRate(),
+		Capacity: s.Capacity(), Len: s.len, FillRatio: set / math.Max(1, float64(s.Bits())), TargetRate: s.rate, ErrorRate: rate,
 	}
 }
 
@@ -431,18 +454,11 @@ func (s *Scalable) Clone() *Scalable {
 	return &c
 }
 
-// Equal reports whether the filters have the same scheme, seed, links and bits, and
-// would grow alike. No filter equals nil.
+// Equal reports whether the filters have the same scheme, seed and links, bit for
+// bit, so that they answer alike for every key. Counts, rates and how they grow play no
+// part. No filter equals nil.
 func (s *Scalable) Equal(other *Scalable) bool {
-	if other == nil || s.hasher != other.hasher || s.growth != other.growth ||
-		s.tightening != other.tightening || s.redis != other.redis || len(s.links) != len(other.links) {
-		return false
-	}
-	for i := range s.links {
-		a, b := &s.links[i], &other.links[i]
-		if a.entries != b.entries || a.rate != b.rate || a.k != b.k || a.mod != b.mod || a.count != b.count || !a.bits.equal(&b.bits) {
-			return false
-		}
-	}
-	return true
+	return other != nil && s.hasher == other.hasher && slices.EqualFunc(s.links, other.links, func(a, b link) bool {
+		return a.k == b.k && a.mod == b.mod && a.bits.equal(&b.bits)
+	})
 }
