@@ -43,7 +43,7 @@ func TestMurmur3Vectors(t *testing.T) {
 		{"0123456789abcdef0", 0, 0xeb24ae8785a5c075, 0x73fb68b3313128ca},
 		{"", math.MaxUint32, 0x6af1df4d9d3bc9ec, 0x857421121ee6446b},
 	} {
-		h1, h2 := murmur3([]byte(v.key), v.seed)
+		h1, h2 := Murmur3.hashing(v.seed).sum([]byte(v.key))
 		require.Equal(t, [2]uint64{v.h1, v.h2}, [2]uint64{h1, h2}, "%q seed %#x", v.key, v.seed)
 	}
 }
@@ -63,7 +63,7 @@ func TestMurmur3AgainstReference(t *testing.T) {
 		for n := range 301 {
 			for at := range 17 {
 				key := buf[at : at+n]
-				h1, h2 := murmur3(key, uint64(seed))
+				h1, h2 := Murmur3.hashing(uint64(seed)).sum(key)
 				sum = splitMix64(splitMix64(sum^h1) ^ h2)
 				if !littleEndian {
 					continue
@@ -408,7 +408,7 @@ func FuzzMurmur3(f *testing.F) {
 	f.Add([]byte("0123456789abcde"), uint32(1))
 	f.Fuzz(func(t *testing.T, key []byte, seed uint32) {
 		w1, w2 := spaolacci.Sum128WithSeed(key, seed)
-		h1, h2 := murmur3(key, uint64(seed))
+		h1, h2 := Murmur3.hashing(uint64(seed)).sum(key)
 		require.Equal(t, [2]uint64{w1, w2}, [2]uint64{h1, h2})
 	})
 }
