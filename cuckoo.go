@@ -137,7 +137,8 @@ func (c *Cuckoo) fingerprint(h1, h2 uint64) uint64 {
 // [ErrTooLarge] too if growing would pass a limit of size.
 //
 // A key fits twice the bucket size times in one sub-filter, once its bucket size
-// if both its buckets are the same. In the RedisBloom scheme a filter of 32
+// if both its buckets are the same; before a native filter of fixed size holds its
+// capacity, also in up to three more for what overflows. In the RedisBloom scheme a filter of 32
 // sub-filters refuses every key, as the server does.
 func (c *Cuckoo) Add(key []byte) (bool, error) { return c.add(c.hash.sum(key)) }
 

@@ -340,6 +340,7 @@ func (p Params) rate(fill, variance float64, n, odd uint64) float64 {
 	case fill >= 1:
 		return 1
 	}
+	p.Hashes = min(p.Hashes, maxHashes) // no filter has more
 	ideal := pow(fill, p.Hashes)
 	if p.Hashes < 2 {
 		return ideal

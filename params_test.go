@@ -220,6 +220,7 @@ func TestErrorRate(t *testing.T) {
 
 	require.Zero(t, Params{64, -3, Murmur3}.ErrorRateAtFill(10))
 	require.Zero(t, Params{64, 0, Murmur3}.EstimateLen(10))
+	require.LessOrEqual(t, Params{math.MaxUint64, math.MaxInt, Murmur3}.ErrorRate(64), 1.0)
 	var zero Params
 	require.Zero(t, zero.ErrorRate(1))
 	require.Zero(t, zero.ErrorRateAtFill(0))

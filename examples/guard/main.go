@@ -58,7 +58,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, exitUsage, err)
 	}
-	filter, err := bloom.New(uint64(len(data.rows)), cfg.rate)
+	// The rate comes from outside, and a tiny one makes a huge filter.
+	filter, err := bloom.New(uint64(len(data.rows)), cfg.rate, bloom.WithMaxBytes(1<<30))
 	if err != nil {
 		return fail(stderr, exitUsage, err)
 	}
