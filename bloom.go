@@ -8,7 +8,9 @@
 //
 // [Filter] is the classic filter, for a set whose size is known. [Scalable] grows
 // with a stream. Keys can be removed from a [Counting], which has small counters in the
-// place of bits, and from a [Cuckoo], which keeps fingerprints.
+// place of bits, and from a [Cuckoo], which keeps fingerprints. [Blocked] puts all
+// bits of a key in one cache line. [Concurrent] is a Filter that many goroutines may
+// read and add to; [Locked] puts a lock around any other kind.
 //
 // A filter never says "absent" for a key that was added. All have one core:
 //
