@@ -9,13 +9,14 @@ import (
 )
 
 // The names are op=/scheme=/n=/key=, so that benchstat -col can pivot on any of
-// them. At 1 % a filter takes 1.2 bytes a key: n=1e4 is at home in the first two
-// levels of cache, n=1e6 in the third or the edge of the second, n=1e8 in memory.
+// them. At 1 % a filter takes 1.2 bytes a key: n=1e4 is at home in the first
+// levels of cache, n=1e6 in the second or at its edge, n=1e7 in the third, n=1e8 in
+// memory.
 // docs/TUNING.md says how to read the figures.
 var benchSizes = []struct {
 	name string
 	n    uint64
-}{{"1e4", 1e4}, {"1e6", 1e6}, {"1e8", 1e8}}
+}{{"1e4", 1e4}, {"1e6", 1e6}, {"1e7", 1e7}, {"1e8", 1e8}}
 
 const benchRate = 0.01
 
@@ -51,9 +52,9 @@ func newBenchInput(from, n uint64, count int) benchInput {
 	return in
 }
 
-// benchFilter is a filter that holds the n keys of each form, made once a process.
-var benchFilters sync.Map
+var benchFilters sync.Map // by scheme, n and form
 
+// benchFilter is a filter that holds n keys of a form, made once a process.
 func benchFilter(s Scheme, n uint64, form string) *Filter {
 	key := fmt.Sprint(s, n, form)
 	if f, ok := benchFilters.Load(key); ok {

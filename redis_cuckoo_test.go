@@ -205,3 +205,53 @@ func FuzzCuckooLoader(f *testing.F) {
 		c.Compact()
 	})
 }
+
+// Against a multiset, with dumps in between: a filter that was dumped and loaded goes on as
+// the one that was not.
+func TestCuckooModelWithDumps(t *testing.T) {
+	for _, x := range []struct {
+		capacity                       uint64
+		bucketSize, iterations, growth int
+	}{{1, 1, 1, 1}, {63, 3, 20, 2}, {64, 2, 20, 0}, {65, 5, 1, 8}, {1000, 255, 500, 1}} {
+		opts := []Option{WithScheme(RedisBloom), WithBucketSize(x.bucketSize), WithMaxIterations(x.iterations), WithGrowth(x.growth)}
+		whole, dumped := Must(NewCuckoo(x.capacity, 0, opts...)), Must(NewCuckoo(x.capacity, 0, opts...))
+		r := newRand(80)
+		model := map[uint64]int{}
+		for range 3000 {
+			key := r.Uint64N(x.capacity + 20)
+			switch r.IntN(5) {
+			case 0, 1:
+				added, err := whole.AddUint64(key)
+				again, errAgain := dumped.AddUint64(key)
+				require.True(t, added == again && errors.Is(err, ErrFull) == errors.Is(errAgain, ErrFull))
+				if added {
+					model[key]++
+				}
+			case 2:
+				if model[key] > 0 {
+					require.True(t, whole.RemoveUint64(key) && dumped.RemoveUint64(key))
+					model[key]--
+				}
+			case 3:
+				require.Equal(t, whole.CountUint64(key), dumped.CountUint64(key))
+				require.GreaterOrEqual(t, whole.CountUint64(key), model[key])
+			default:
+				if r.IntN(10) == 0 {
+					whole.Compact()
+					dumped.Compact()
+				}
+			}
+			if r.IntN(100) == 0 && dumped.Len() > 0 {
+				cursors, chunks := dumpCuckoo(dumped, 1+r.IntN(500))
+				l := NewCuckooLoader()
+				for i := range chunks {
+					require.NoError(t, l.LoadChunk(cursors[i], chunks[i]))
+				}
+				dumped = Must(l.Finish())
+				require.True(t, dumped.Equal(whole))
+			}
+		}
+		require.True(t, dumped.Equal(whole))
+		require.True(t, dumped.Len() == whole.Len() && dumped.Deletes() == whole.Deletes())
+	}
+}
