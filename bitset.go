@@ -84,18 +84,6 @@ func (b *bitset) setAll(d *modulus, p probes) bool {
 	return fresh != 0
 }
 
-// touchAll loads the words of a probe sequence and returns a number made of them, for
-// touched. No load waits for another, nor for anything else, so that memory
-// works on as many at a time as it can.
-func (b *bitset) touchAll(d *modulus, p probes) (sum uint64) {
-	x, step := p.x, p.step
-	for range p.k {
-		sum += b.words[d.of(x)>>6]
-		x, step = x+step, step+p.inc
-	}
-	return sum
-}
-
 // batchSize is how many keys go through a batch together: enough for their cache
 // misses to overlap, and few enough for what is kept of them to stay in the first
 // level of cache.
@@ -113,53 +101,55 @@ type batch struct {
 	n       int               // how many those are
 }
 
+// set makes key i live.
+func (q *batch) set(i int, p probes) { q.x[i], q.step[i], q.live[i] = p.x, p.step, uint8(i) }
+
 // touched takes what loads have returned, so that the compiler keeps them.
 //
 //go:noinline
 func touched(uint64) {}
 
+// next writes the position of the next probe of every live key, and loads their words
+// if touch is set. No load waits for another, nor for anything else, so that memory works on
+// as many at a time as it can.
+func (q *batch) next(b *bitset, d *modulus, inc uint64, touch bool) {
+	for j, i := range q.live[:q.n] {
+		q.pos[j] = d.of(q.x[i])
+		q.x[i] += q.step[i]
+		q.step[i] += inc
+	}
+	if touch {
+		sum := uint64(0)
+		for _, p := range q.pos[:q.n] {
+			sum += b.words[p>>6]
+		}
+		touched(sum)
+	}
+}
+
 // testBatch leaves those keys live that have all their bits set. It goes one
-// probe of all live keys after the other, since half of the absent ones drop out
-// at each. If hardly any do, they are present, and their other probes go together.
+// probe of all live keys after the other: half of the absent ones drop out at each. In
+// cache, keys that do not drop out are soonest done one by one.
 func (b *bitset) testBatch(d *modulus, q *batch, inc uint64, k int) {
-	words, large := b.words, len(b.words) >= largeWords
-	for ; k > 0; k-- {
+	large := len(b.words) >= largeWords
+	for ; k > 0 && q.n > 0; k-- {
 		before := q.n
-		for j, i := range q.live[:before] {
-			q.pos[j] = d.of(q.x[i])
-			q.x[i] += q.step[i]
-			q.step[i] += inc
-		}
-		if large {
-			sum := uint64(0)
-			for _, p := range q.pos[:before] {
-				sum += words[p>>6]
-			}
-			touched(sum)
-		}
-		n := 0
+		q.next(b, d, inc, large)
+		q.n = 0
 		for j, i := range q.live[:before] {
 			p := q.pos[j]
-			q.live[n] = i
-			n += int(words[p>>6] >> (p & 63) & 1)
+			q.live[q.n] = i
+			q.n += int(b.words[p>>6] >> (p & 63) & 1)
 		}
-		q.n = n
-		if n > before-before/4 {
-			b.testRest(d, q, inc, k-1)
+		if !large && q.n > before-before/4 {
+			b.testEach(d, q, inc, k-1)
 			return
 		}
 	}
 }
 
-// testRest is testBatch with all probes of a key at once.
-func (b *bitset) testRest(d *modulus, q *batch, inc uint64, k int) {
-	if len(b.words) >= largeWords {
-		sum := uint64(0)
-		for _, i := range q.live[:q.n] {
-			sum += b.touchAll(d, probes{q.x[i], q.step[i], inc, k})
-		}
-		touched(sum)
-	}
+// testEach is testBatch one key after the other.
+func (b *bitset) testEach(d *modulus, q *batch, inc uint64, k int) {
 	n := 0
 	for _, i := range q.live[:q.n] {
 		q.live[n] = i
@@ -168,6 +158,13 @@ func (b *bitset) testRest(d *modulus, q *batch, inc uint64, k int) {
 		}
 	}
 	q.n = n
+}
+
+// touchBatch brings all words of all keys near.
+func (b *bitset) touchBatch(d *modulus, q *batch, inc uint64, k int) {
+	for range k {
+		q.next(b, d, inc, true)
+	}
 }
 
 // count returns how many bits are set.

@@ -297,7 +297,7 @@ func (f *Filter) ContainsDigest(d Digest) bool {
 
 // AddMany adds keys in their order and appends the answer of [Filter.Add] for each to
 // dst. It returns the extended slice and allocates only when dst is short of room. In a
-// filter that is larger than the caches it is about twice as fast as single adds.
+// filter that is much larger than the caches it takes about half the time of single adds.
 func (f *Filter) AddMany(dst []bool, keys [][]byte) []bool { return addBatches(f, dst, keys, keyBytes) }
 
 // AddManyString is [Filter.AddMany] for strings.
@@ -306,9 +306,9 @@ func (f *Filter) AddManyString(dst []bool, keys []string) []bool {
 }
 
 // ContainsMany appends the answer of [Filter.Contains] for each of keys to dst. It
-// returns the extended slice and allocates only when dst is short of room. It is faster
-// than single lookups: for absent keys about twice, and four times in a filter that is
-// larger than the caches.
+// returns the extended slice and allocates only when dst is short of room. In a filter
+// that is much larger than the caches it takes about a third of the time of single
+// lookups for absent keys, and half for present ones; in cache, four fifths and as much.
 func (f *Filter) ContainsMany(dst []bool, keys [][]byte) []bool {
 	return containsBatches(f, dst, keys, keyBytes)
 }
@@ -326,8 +326,7 @@ func containsBatches[K any](f *Filter, dst []bool, keys []K, bytes func(K) []byt
 	for len(keys) > 0 {
 		q.n = min(len(keys), batchSize)
 		for i, key := range keys[:q.n] {
-			p := f.probes(f.hash.sum(bytes(key)))
-			q.x[i], q.step[i], q.live[i] = p.x, p.step, uint8(i)
+			q.set(i, f.probes(f.hash.sum(bytes(key))))
 		}
 		answers := dst[len(dst) : len(dst)+q.n]
 		dst, keys = dst[:len(dst)+q.n], keys[q.n:]
@@ -344,25 +343,25 @@ func containsBatches[K any](f *Filter, dst []bool, keys []K, bytes func(K) []byt
 }
 
 func addBatches[K any](f *Filter, dst []bool, keys []K, bytes func(K) []byte) []bool {
-	dst = slices.Grow(dst, len(keys))
-	large := len(f.bits.words) >= largeWords
-	var digests [batchSize / 2][2]uint64
-	sink := uint64(0)
-	for len(keys) > 0 {
-		n := min(len(keys), len(digests))
-		for i, key := range keys[:n] {
-			h1, h2 := f.hash.sum(bytes(key))
-			digests[i] = [2]uint64{h1, h2}
-			if large {
-				sink += f.bits.touchAll(&f.mod, f.probes(h1, h2))
-			}
-		}
-		for _, d := range digests[:n] {
-			dst = append(dst, f.add(d[0], d[1]))
-		}
-		keys = keys[n:]
+	if len(f.bits.words) < largeWords {
+		return answers(dst, keys, func(key K) bool { return f.Add(bytes(key)) })
 	}
-	touched(sink)
+	dst = slices.Grow(dst, len(keys))
+	var q batch
+	var hashes [batchSize][2]uint64
+	for len(keys) > 0 {
+		q.n = min(len(keys), batchSize)
+		for i, key := range keys[:q.n] {
+			h1, h2 := f.hash.sum(bytes(key))
+			hashes[i] = [2]uint64{h1, h2}
+			q.set(i, f.probes(h1, h2))
+		}
+		f.bits.touchBatch(&f.mod, &q, f.inc, f.k)
+		for _, h := range hashes[:q.n] {
+			dst = append(dst, f.add(h[0], h[1]))
+		}
+		keys = keys[q.n:]
+	}
 	return dst
 }
 

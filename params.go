@@ -328,7 +328,8 @@ func (p Params) oddPart() uint64 { return p.Bits >> bits.TrailingZeros64(p.Bits)
 //   - its own positions can fall together (folded, of the order 1/m);
 //   - i−j divisible by 2^a makes the difference of positions i and j so too, for a size
 //     of whole words, so that pairs of positions meet too often, which raises fill^k by a
-//     factor of about e^pairs.
+//     factor of about e^pairs;
+//   - with XXHash, a query can have the very hash of a key.
 //
 // Of a fill that is a mean, its relative variance raises the mean of fill^k likewise.
 // odd is the odd part of the size, or noJump. From 50 keys up the estimate is 0.97 to 1.4 times what was
@@ -353,6 +354,9 @@ func (p Params) rate(fill, variance float64, n, odd uint64) float64 {
 		outside = float64(outside * 0.6)
 	}
 	lines = float64(lines * (1 + outside) / m)
+	if p.Scheme == XXHash {
+		lines += float64(n) * 0x1p-64 // keys whose 64-bit hashes collide
+	}
 	// The bound matters for a handful of keys only, where powers of e^pairs mean
 	// nothing any more; fitted.
 	met := max(5*ideal, lines/4)

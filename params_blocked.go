@@ -141,7 +141,7 @@ func (l *lineRates) highRate(capacity, lines uint64) float64 {
 	if lines > 1 {
 		variance -= slope * slope / (mean * others / float64(lines))
 	}
-	return rate + 3*math.Sqrt(max(0, variance)/float64(lines))
+	return rate + float64(3*math.Sqrt(max(0, variance)/float64(lines)))
 }
 
 // estimateBlockedLen returns how many distinct keys are likely to have set setBits bits:
