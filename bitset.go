@@ -205,22 +205,12 @@ func (b *bitset) appendBytes(dst []byte) []byte {
 	return b.appendWords(dst, binary.LittleEndian.AppendUint64)
 }
 
-// setBytes fills the bits from the form appendBytes writes. It refuses another
-// length and bits past the end, and then leaves the bits as they were.
-func (b *bitset) setBytes(src []byte) error { return b.setWords(src, binary.LittleEndian.Uint64) }
-
 // appendRedisString appends the bits in the order of Redis's SETBIT and GETBIT:
 // bit i in byte i/8 at i%8 from the most significant.
 func (b *bitset) appendRedisString(dst []byte) []byte {
 	return b.appendWords(dst, func(dst []byte, w uint64) []byte {
 		return binary.BigEndian.AppendUint64(dst, bits.Reverse64(w))
 	})
-}
-
-// setRedisString fills the bits from the form appendRedisString writes, with
-// the checks of setBytes.
-func (b *bitset) setRedisString(src []byte) error {
-	return b.setWords(src, func(s []byte) uint64 { return bits.Reverse64(binary.BigEndian.Uint64(s)) })
 }
 
 func (b *bitset) appendWords(dst []byte, put func([]byte, uint64) []byte) []byte {
@@ -232,7 +222,9 @@ func (b *bitset) appendWords(dst []byte, put func([]byte, uint64) []byte) []byte
 	return dst[:end]
 }
 
-func (b *bitset) setWords(src []byte, get func([]byte) uint64) error {
+// setRedisString fills the bits from the form appendRedisString writes. It refuses another
+// length and bits past the end, and then leaves the bits as they were.
+func (b *bitset) setRedisString(src []byte) error {
 	if uint64(len(src)) != b.byteLen() {
 		return fmt.Errorf("%w: %d bytes for %d bits, want %d", ErrCorrupt, len(src), b.n, b.byteLen())
 	}
@@ -242,12 +234,13 @@ func (b *bitset) setWords(src []byte, get func([]byte) uint64) error {
 	final := len(b.words) - 1 // its bytes may be fewer than 8
 	var tail [8]byte
 	copy(tail[:], src[8*final:])
-	last := get(tail[:])
+	word := func(s []byte) uint64 { return bits.Reverse64(binary.BigEndian.Uint64(s)) }
+	last := word(tail[:])
 	if r := b.n % 64; r != 0 && last>>r != 0 {
 		return fmt.Errorf("%w: a bit past the %d bits is set", ErrCorrupt, b.n)
 	}
 	for i := range final {
-		b.words[i] = get(src[8*i:])
+		b.words[i] = word(src[8*i:])
 	}
 	b.words[final] = last
 	return nil
@@ -282,9 +275,10 @@ func (b *bitset) putBytes(at uint64, src []byte) {
 	}
 }
 
-// zeroFrom reports whether all bits from i on are clear.
+// zeroFrom reports whether all bits from i on are clear, also those past n, which a decoder
+// may have filled.
 func (b *bitset) zeroFrom(i uint64) bool {
-	if i >= b.n {
+	if i >= uint64(len(b.words))*64 {
 		return true
 	}
 	first := b.words[i/64] >> (i % 64)

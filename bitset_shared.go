@@ -105,11 +105,16 @@ func (b *sharedBits) equal(o *sharedBits) bool {
 // copy returns the bits as they are read one word after the other: what is set when
 // it starts is in it, and nothing that is not set when it ends.
 func (b *sharedBits) copy() bitset {
-	c := bitset{make([]uint64, len(b.words)), b.n}
-	for i := range c.words {
-		c.words[i] = atomic.LoadUint64(&b.words[i])
+	return bitset{b.load(make([]uint64, len(b.words)), 0, uint64(len(b.words))), b.n}
+}
+
+// load copies words from … to−1 to dst, each as copy does, and returns them.
+func (b *sharedBits) load(dst []uint64, from, to uint64) []uint64 {
+	dst = dst[:to-from]
+	for i := range dst {
+		dst[i] = atomic.LoadUint64(&b.words[from+uint64(i)])
 	}
-	return c
+	return dst
 }
 
 // clear is for when nobody sets bits.

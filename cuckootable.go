@@ -2,6 +2,7 @@ package bloom
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 )
 
@@ -137,6 +138,34 @@ func (s *cuckooShape) checkRedisSlots(buckets uint64) error {
 	return nil
 }
 
+// chainBuckets iterates over the numbers of buckets of the first count sub-filters of a chain
+// whose first one has first.
+func (c *Cuckoo) chainBuckets(first, count uint64) iter.Seq2[int, uint64] {
+	return func(yield func(int, uint64) bool) {
+		buckets := first
+		for i := range int(count) {
+			if i == 1 && c.overflows() {
+				buckets = overflowBuckets(first)
+			}
+			if !yield(i, buckets) {
+				return
+			}
+			if !c.overflows() {
+				buckets *= c.growth
+			}
+		}
+	}
+}
+
+// overflowBuckets is the number of buckets of a sub-filter for what overflows one of
+// buckets.
+func overflowBuckets(buckets uint64) uint64 {
+	if buckets >= overflowSplit {
+		return buckets / overflowShare
+	}
+	return buckets
+}
+
 // appendFilter adds an empty sub-filter, or returns an error and changes nothing.
 func (c *Cuckoo) appendFilter(buckets uint64) error {
 	if buckets > maxBits/(c.bucketSize*c.width) {
@@ -190,9 +219,7 @@ func (c *Cuckoo) grow() error {
 	buckets := c.filters[len(c.filters)-1].buckets() * c.growth
 	switch {
 	case c.mayOverflow() && len(c.filters) <= maxOverflows:
-		if buckets = c.filters[0].buckets(); buckets >= overflowSplit {
-			buckets /= overflowShare
-		}
+		buckets = overflowBuckets(c.filters[0].buckets())
 	case c.growth == 0:
 		return c.full("the size is fixed")
 	case !c.redis && len(c.filters) >= maxSubFilters:

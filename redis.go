@@ -112,11 +112,24 @@ func (s *Scalable) dump() (*dump, error) {
 	if s.scheme != RedisBloom || len(s.links) == 0 {
 		return nil, fmt.Errorf("%w: a dump for Redis of a filter with scheme %v and %d links", ErrInvalid, s.scheme, len(s.links))
 	}
-	h := binary.LittleEndian.AppendUint64(nil, s.len)
+	d := &dump{header: s.appendChain(nil)}
+	for i := range s.links {
+		d.parts = append(d.parts, &s.links[i].bits)
+	}
+	return d, nil
+}
+
+// appendChain appends the header of a dump. It has all that a chain is but for its bits, in
+// the native schemes too, with no options and with the growth as expansion.
+func (s *Scalable) appendChain(h []byte) []byte {
+	options, expansion := s.redis.options, s.redis.expansion
+	if s.scheme != RedisBloom {
+		expansion = uint32(s.growth)
+	}
+	h = binary.LittleEndian.AppendUint64(h, s.len)
 	h = binary.LittleEndian.AppendUint32(h, uint32(len(s.links)))
-	h = binary.LittleEndian.AppendUint32(h, s.redis.options)
-	h = binary.LittleEndian.AppendUint32(h, s.redis.expansion)
-	d := &dump{}
+	h = binary.LittleEndian.AppendUint32(h, options)
+	h = binary.LittleEndian.AppendUint32(h, expansion)
 	for i := range s.links {
 		l := &s.links[i]
 		h = binary.LittleEndian.AppendUint64(h, l.bits.byteLen())
@@ -127,10 +140,8 @@ func (s *Scalable) dump() (*dump, error) {
 		h = binary.LittleEndian.AppendUint32(h, uint32(l.k))
 		h = binary.LittleEndian.AppendUint64(h, l.entries)
 		h = append(h, l.n2)
-		d.parts = append(d.parts, &l.bits)
 	}
-	d.header = h
-	return d, nil
+	return h
 }
 
 // A headerReader takes fields off a header whose length has been checked.
@@ -169,25 +180,44 @@ func parseBloomHeader(header []byte) (*Scalable, error) {
 	if err := checkBloomHeaderLength(header); err != nil {
 		return nil, err
 	}
-	r := headerReader(header)
-	s := &Scalable{hasher: newHasher(RedisBloom, 0), inc: RedisBloom.inc(), tightening: 0.5, maxBytes: math.MaxUint64}
-	s.len = r.u64()
+	s, err := parseChain(RedisBloom, header)
+	if err != nil {
+		return nil, err
+	}
+	s.rate, s.tightening, s.maxBytes = s.links[0].rate, 0.5, math.MaxUint64
+	if s.growth != 0 && s.redis.options&redisNoRounding != 0 {
+		// Servers that rounded gave the first link the whole rate.
+		s.rate = min(2*s.rate, math.Nextafter(1, 0))
+	}
+	return s, nil
+}
+
+// parseChain reads what appendChain wrote, whose length has been checked, without what is
+// not in it.
+func parseChain(scheme Scheme, r headerReader) (*Scalable, error) {
+	s := &Scalable{hasher: newHasher(scheme, 0), inc: scheme.inc(), len: r.u64()}
 	links := r.u32()
-	s.redis = redisChain{r.u32(), r.u32()}
-	switch o := s.redis.options; {
-	case o&^(redisNoRounding|redisEntriesIsBits|redisHash64|redisNonScaling) != 0:
-		return nil, fmt.Errorf("%w: unknown option in %#x", ErrCorrupt, o)
-	case o&redisHash64 == 0:
-		return nil, fmt.Errorf("%w: a filter of an early RedisBloom 1.x, with keys hashed to 32 bits", ErrVersion)
-	case o&redisNonScaling == 0:
-		if s.redis.expansion == 0 || s.redis.expansion > maxExpansion {
-			return nil, fmt.Errorf("%w: expansion is %d, want 1 … %d", ErrCorrupt, s.redis.expansion, maxExpansion)
-		}
-		s.growth = int(s.redis.expansion)
+	options, expansion := r.u32(), r.u32()
+	if links == 0 {
+		return nil, fmt.Errorf("%w: a chain of no links", ErrCorrupt)
+	}
+	var err error
+	if scheme == RedisBloom {
+		err = s.parseRedisGrowth(options, expansion)
+	} else {
+		err = s.parseNativeGrowth(options, expansion, links)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var counts, entries, size uint64
 	for i := range links {
-		l, err := parseBloomLink(&r, s.redis.options)
+		l, err := parseLink(&r)
+		if err == nil && scheme == RedisBloom {
+			err = l.checkRedis(options)
+		} else if err == nil {
+			err = l.checkNative()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (link %d)", err, i)
 		}
@@ -206,12 +236,36 @@ func parseBloomHeader(header []byte) (*Scalable, error) {
 	if counts != s.len {
 		return nil, fmt.Errorf("%w: the chain counts %d keys, its links %d", ErrCorrupt, s.len, counts)
 	}
-	s.rate = s.links[0].rate
-	if s.growth != 0 && s.redis.options&redisNoRounding != 0 {
-		// Servers that rounded gave the first link the whole rate.
-		s.rate = min(2*s.rate, math.Nextafter(1, 0))
-	}
 	return s, nil
+}
+
+func (s *Scalable) parseRedisGrowth(options, expansion uint32) error {
+	s.redis = redisChain{options, expansion}
+	switch {
+	case options&^(redisNoRounding|redisEntriesIsBits|redisHash64|redisNonScaling) != 0:
+		return fmt.Errorf("%w: unknown option in %#x", ErrCorrupt, options)
+	case options&redisHash64 == 0:
+		return fmt.Errorf("%w: a filter of an early RedisBloom 1.x, with keys hashed to 32 bits", ErrVersion)
+	case options&redisNonScaling == 0:
+		if expansion == 0 || expansion > maxExpansion {
+			return fmt.Errorf("%w: expansion is %d, want 1 … %d", ErrCorrupt, expansion, maxExpansion)
+		}
+		s.growth = int(expansion)
+	}
+	return nil
+}
+
+func (s *Scalable) parseNativeGrowth(options, expansion, links uint32) error {
+	switch {
+	case options != 0:
+		return fmt.Errorf("%w: options %#x in a native scheme", ErrCorrupt, options)
+	case expansion > math.MaxInt32:
+		return fmt.Errorf("%w: growth is %d, want 0 … %d", ErrCorrupt, expansion, math.MaxInt32)
+	case links > maxLinks:
+		return fmt.Errorf("%w: %d links, want 1 … %d", ErrCorrupt, links, maxLinks)
+	}
+	s.growth = int(expansion)
+	return nil
 }
 
 func checkBloomHeaderLength(header []byte) error {
@@ -234,36 +288,51 @@ func checkBloomHeaderLength(header []byte) error {
 	return fmt.Errorf("%w: a header of %d bytes, want 20 and 53 for each link", ErrCorrupt, n)
 }
 
-func parseBloomLink(r *headerReader, options uint32) (link, error) {
-	bytes, bits := r.u64(), r.u64()
-	l := link{count: r.u64(), rate: r.f64(), bitsPerEntry: r.f64()}
+// parseLink reads a link and checks what all schemes have in common.
+func parseLink(r *headerReader) (l link, err error) {
+	bytes := r.u64()
+	l = link{declared: r.u64(), count: r.u64(), rate: r.f64(), bitsPerEntry: r.f64()}
 	hashes := r.u32()
 	l.entries, l.n2 = r.u64(), r.u8()
-	m := bits
-	if l.n2 != 0 {
-		m = 1 << (l.n2 & 63)
-	}
 	switch {
 	case !(l.rate > 0 && l.rate < 1):
 		return l, fmt.Errorf("%w: error rate is %v", ErrCorrupt, l.rate)
-	case !(l.bitsPerEntry > 0 && l.bitsPerEntry <= math.MaxFloat64):
-		return l, fmt.Errorf("%w: %v bits an entry", ErrCorrupt, l.bitsPerEntry)
-	case hashes == 0 || hashes > maxHashes || float64(hashes) != math.Ceil(0.693147180559945*l.bitsPerEntry):
-		return l, fmt.Errorf("%w: %d hashes at %v bits an entry", ErrCorrupt, hashes, l.bitsPerEntry)
+	case hashes == 0 || hashes > maxHashes:
+		return l, fmt.Errorf("%w: %d hashes, want 1 … %d", ErrCorrupt, hashes, maxHashes)
 	case l.entries == 0:
 		return l, fmt.Errorf("%w: a link for 0 entries", ErrCorrupt)
 	// Older servers did not round bits up to whole words, and some not the bytes.
-	case bits == 0 || bytes > maxBits/8 || bytes != wordsFor(bits)*8 && bytes != bits/8+(bits%8+7)/8:
-		return l, fmt.Errorf("%w: %d bits in %d bytes", ErrCorrupt, bits, bytes)
-	case l.n2 != 0 && (l.n2 > 63 || options&redisNoRounding != 0 || bits < m):
-		return l, fmt.Errorf("%w: a size of 2^%d with %d bits and options %#x", ErrCorrupt, l.n2, bits, options)
+	case l.declared == 0 || bytes > maxBits/8 || bytes != wordsFor(l.declared)*8 && bytes != l.declared/8+(l.declared%8+7)/8:
+		return l, fmt.Errorf("%w: %d bits in %d bytes", ErrCorrupt, l.declared, bytes)
 	}
 	if err := checkSize(8*bytes, math.MaxUint64); err != nil {
 		return l, err
 	}
-	l.k, l.mod, l.declared = int(hashes), newModulus(m), bits
-	l.bits.n = 8 * bytes
+	l.k, l.bits.n, l.mod = int(hashes), 8*bytes, newModulus(l.declared)
 	return l, nil
+}
+
+func (l *link) checkRedis(options uint32) error {
+	switch {
+	case !(l.bitsPerEntry > 0 && l.bitsPerEntry <= math.MaxFloat64):
+		return fmt.Errorf("%w: %v bits an entry", ErrCorrupt, l.bitsPerEntry)
+	case float64(l.k) != math.Ceil(0.693147180559945*l.bitsPerEntry):
+		return fmt.Errorf("%w: %d hashes at %v bits an entry", ErrCorrupt, l.k, l.bitsPerEntry)
+	case l.n2 == 0:
+		return nil
+	case l.n2 > 63 || options&redisNoRounding != 0 || l.declared < 1<<l.n2:
+		return fmt.Errorf("%w: a size of 2^%d with %d bits and options %#x", ErrCorrupt, l.n2, l.declared, options)
+	}
+	l.mod = newModulus(1 << l.n2)
+	return nil
+}
+
+func (l *link) checkNative() error {
+	if math.Float64bits(l.bitsPerEntry) != 0 || l.n2 != 0 || l.declared%64 != 0 || l.count > l.entries {
+		return fmt.Errorf("%w: %d keys of %d, %d bits, 2^%d, %v an entry: not a link of a native scheme",
+			ErrCorrupt, l.count, l.entries, l.declared, l.n2, l.bitsPerEntry)
+	}
+	return nil
 }
 
 // ScanDump iterates over the pairs that CF.LOADCHUNK takes, as [Scalable.ScanDump]

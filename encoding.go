@@ -1,0 +1,514 @@
+package bloom
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+)
+
+// This file is the frame of the binary format, docs/FORMAT.md: a header with its
+// checksum, the bits, and theirs. encoding_kinds.go has what each kind of filter puts in it.
+
+const (
+	formatMagic   = "\x89BF\n" // no text, and no byte order mark
+	formatVersion = 1
+
+	fixedHeader = 56      // bytes before the parameters of the kind
+	headerUnit  = 64      // the header is a multiple of it: the bits of a mapped file start a cache line
+	maxHeader   = 1 << 24 // bytes; a chain of 300,000 links
+
+	flagEstimated = 1 // Len is an estimate
+
+	// chunkBytes is how much is copied, or summed, at a time: little enough to stay in the second
+	// level of cache between the two.
+	chunkBytes = 1 << 18
+
+	// firstPiece is how many bytes may be claimed without any proof.
+	firstPiece = 1 << 12
+)
+
+// kind is the number of a type in the format.
+type kind byte
+
+const (
+	kindFilter kind = 1 + iota // also of Concurrent
+	kindScalable
+	kindCounting
+	kindCuckoo
+	kindBlocked
+)
+
+var kindNames = [...]string{
+	kindFilter: "Filter", kindScalable: "Scalable", kindCounting: "Counting", kindCuckoo: "Cuckoo", kindBlocked: "Blocked",
+}
+
+func (k kind) String() string {
+	if k > 0 && int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", byte(k))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// head is a header.
+type head struct {
+	kind      kind
+	scheme    Scheme
+	estimated bool
+	seed      uint64
+	sizing
+	len    uint64
+	body   uint64 // bytes of the bits
+	params []byte // of the kind
+}
+
+func (h *head) bytes() []byte {
+	size := (fixedHeader + len(h.params) + 4 + headerUnit - 1) / headerUnit * headerUnit
+	b := make([]byte, 0, size)
+	b = append(b, formatMagic...)
+	flags := byte(0)
+	if h.estimated {
+		flags = flagEstimated
+	}
+	b = append(b, formatVersion, byte(h.kind), byte(h.scheme), flags)
+	b = binary.LittleEndian.AppendUint64(b, uint64(size))
+	for _, v := range []uint64{h.seed, h.capacity, math.Float64bits(h.rate), h.len, h.body} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	b = append(b, h.params...)[:size]
+	binary.LittleEndian.PutUint32(b[size-4:], crc32.Checksum(b[:size-4], castagnoli))
+	return b
+}
+
+// record is a filter on its way out.
+type record struct {
+	header []byte
+	parts  []*bitset
+	shared bool // others may set bits meanwhile
+}
+
+func newRecord(h head, parts ...*bitset) *record {
+	for _, p := range parts {
+		h.body += p.sizeBytes()
+	}
+	return &record{header: h.bytes(), parts: parts}
+}
+
+func (r *record) size() uint64 {
+	n := uint64(len(r.header)) + 4
+	for _, p := range r.parts {
+		n += p.sizeBytes()
+	}
+	return n
+}
+
+// each hands out the record piece by piece, for use until the next one.
+func (r *record) each(use func([]byte) error) error {
+	if err := use(r.header); err != nil {
+		return err
+	}
+	var buf []uint64
+	if r.shared {
+		buf = make([]uint64, chunkBytes/8)
+	}
+	sum := uint32(0)
+	for _, p := range r.parts {
+		for at := uint64(0); at < p.sizeBytes(); at += chunkBytes {
+			end := min(at+chunkBytes, p.sizeBytes())
+			source, from := p, at
+			if r.shared {
+				source, from = &bitset{words: (*sharedBits)(p).load(buf, at/8, end/8)}, 0
+			}
+			chunk := source.bytes(from, from+end-at)
+			sum = crc32.Update(sum, castagnoli, chunk)
+			if err := use(chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return use(binary.LittleEndian.AppendUint32(nil, sum))
+}
+
+func (r *record) appendTo(dst []byte) []byte {
+	dst = slices.Grow(dst, int(r.size()))
+	r.each(func(b []byte) error { // never fails
+		dst = append(dst, b...)
+		return nil
+	})
+	return dst
+}
+
+func (r *record) writeTo(w io.Writer) (n int64, err error) {
+	err = r.each(func(b []byte) error {
+		m, err := w.Write(b)
+		n += int64(m)
+		if err == nil && m < len(b) {
+			err = io.ErrShortWrite
+		}
+		return err
+	})
+	return n, err
+}
+
+// source is bytes on their way in.
+type source struct {
+	r    io.Reader
+	n    int64 // read so far
+	left int64 // that r still has, where known, or else −1
+}
+
+func newSource(r io.Reader) *source {
+	s := &source{r: r, left: -1}
+	switch r := r.(type) {
+	case *bytes.Reader:
+		s.left = int64(r.Len())
+	case *bytes.Buffer:
+		s.left = int64(r.Len())
+	case *strings.Reader:
+		s.left = int64(r.Len())
+	case *os.File:
+		if info, err := r.Stat(); err == nil && info.Mode().IsRegular() {
+			if at, err := r.Seek(0, io.SeekCurrent); err == nil {
+				s.left = max(0, info.Size()-at)
+			}
+		}
+	}
+	return s
+}
+
+// read fills b.
+func (s *source) read(b []byte) error {
+	n, err := io.ReadFull(s.r, b)
+	s.n += int64(n)
+	if s.left >= 0 {
+		s.left -= int64(n)
+	}
+	if err == io.EOF && s.n > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: the record ends after %d bytes: %w", ErrIncomplete, s.n, err)
+	}
+	return err
+}
+
+// expect returns an error if it is known already that n bytes will not come.
+func (s *source) expect(n uint64) error {
+	if s.left >= 0 && uint64(s.left) < n {
+		return fmt.Errorf("%w: %d bytes where %d should follow: %w", ErrIncomplete, s.left, n, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// pieces reads at least the first half of n bytes, in pieces that each take no more memory than has
+// arrived before it, or a little: what is left may then be trusted to come. Where the length is known
+// nothing needs to be read.
+func (s *source) pieces(n uint64) (ps [][]byte, err error) {
+	if err := s.expect(n); err != nil || s.left >= 0 {
+		return nil, err
+	}
+	for got := uint64(0); n > firstPiece && got < n/2; {
+		p := make([]byte, min(n-got, max(got/2, firstPiece)))
+		if err := s.read(p); err != nil {
+			return nil, err
+		}
+		ps = append(ps, p)
+		got += uint64(len(p))
+	}
+	return ps, nil
+}
+
+// head reads a header.
+func (s *source) head() (h head, err error) {
+	b := make([]byte, headerUnit)
+	if err := s.read(b); err != nil {
+		return h, err
+	}
+	if string(b[:4]) != formatMagic {
+		return h, fmt.Errorf("%w: it begins with % x, want % x", ErrCorrupt, b[:4], formatMagic)
+	}
+	if b[4] != formatVersion {
+		return h, fmt.Errorf("%w: version %d, this package reads %d", ErrVersion, b[4], formatVersion)
+	}
+	size := binary.LittleEndian.Uint64(b[8:])
+	if size < headerUnit || size > maxHeader || size%headerUnit != 0 {
+		return h, fmt.Errorf("%w: a header of %d bytes", ErrCorrupt, size)
+	}
+	ps, err := s.pieces(size - headerUnit)
+	if err != nil {
+		return h, err
+	}
+	for _, p := range ps {
+		b = append(b, p...)
+	}
+	got := len(b)
+	b = append(b, make([]byte, int(size)-got)...)
+	if err := s.read(b[got:]); err != nil {
+		return h, err
+	}
+	return parseHead(b)
+}
+
+// parseHead takes a whole header of the right magic and version.
+func parseHead(b []byte) (h head, err error) {
+	end := len(b) - 4
+	if sum := crc32.Checksum(b[:end], castagnoli); sum != binary.LittleEndian.Uint32(b[end:]) {
+		return h, fmt.Errorf("%w: the checksum of the header does not match", ErrCorrupt)
+	}
+	h.kind, h.scheme = kind(b[5]), Scheme(b[6])
+	r := headerReader(b[16:])
+	h.seed, h.capacity, h.rate, h.len, h.body = r.u64(), r.u64(), r.f64(), r.u64(), r.u64()
+	h.estimated, h.params = b[7]&flagEstimated != 0, b[fixedHeader:end]
+	switch {
+	case h.kind == 0 || int(h.kind) >= len(kindNames):
+		return h, fmt.Errorf("%w: unknown %v", ErrVersion, h.kind)
+	case !h.scheme.valid():
+		return h, fmt.Errorf("%w: unknown %v", ErrVersion, h.scheme)
+	case b[7]&^flagEstimated != 0:
+		return h, fmt.Errorf("%w: unknown flags %#x", ErrVersion, b[7])
+	case h.scheme == RedisBloom && h.seed != 0:
+		return h, fmt.Errorf("%w: seed %#x in scheme RedisBloom, which has none", ErrCorrupt, h.seed)
+	case !(h.rate >= 0 && h.rate <= 1):
+		return h, fmt.Errorf("%w: the target rate is %v", ErrCorrupt, h.rate)
+	case h.body > maxBits/8:
+		return h, fmt.Errorf("%w: %d bytes of bits", ErrTooLarge, h.body)
+	}
+	return h, nil
+}
+
+// paramsOf returns the first n bytes of the parameters, if zeros follow and no more of them than fill the
+// header up.
+func (h *head) paramsOf(n int) (headerReader, error) {
+	if len(h.params) < n || len(h.params)-n >= headerUnit || slices.ContainsFunc(h.params[n:], func(b byte) bool { return b != 0 }) {
+		return nil, fmt.Errorf("%w: %d bytes of parameters, want %d", ErrCorrupt, len(h.params), n)
+	}
+	return headerReader(h.params[:n]), nil
+}
+
+// part is bits that are still to be read.
+type part struct {
+	bits  uint64
+	used  uint64        // all from here on must be clear
+	alloc func() bitset // of so many bits, clear
+	put   func(bitset)  // takes them
+}
+
+// body reads all parts and checks their sum.
+func (s *source) body(h *head, parts []part) error {
+	size := uint64(0)
+	for _, p := range parts {
+		size += wordsFor(p.bits) * 8
+	}
+	if size != h.body {
+		return fmt.Errorf("%w: %d bytes of bits, want %d for the size of the filter", ErrCorrupt, h.body, size)
+	}
+	if err := s.expect(size + 4); err != nil {
+		return err
+	}
+	sum := uint32(0)
+	for _, p := range parts {
+		b, err := s.bits(p, &sum)
+		if err != nil {
+			return err
+		}
+		if !b.zeroFrom(p.used) {
+			return fmt.Errorf("%w: a bit past the %d bits is set", ErrCorrupt, p.used)
+		}
+		p.put(b)
+	}
+	var want [4]byte
+	if err := s.read(want[:]); err != nil {
+		return err
+	}
+	if sum != binary.LittleEndian.Uint32(want[:]) {
+		return fmt.Errorf("%w: the checksum of the bits does not match", ErrCorrupt)
+	}
+	return nil
+}
+
+func (s *source) bits(p part, sum *uint32) (b bitset, err error) {
+	size := wordsFor(p.bits) * 8
+	ps, err := s.pieces(size)
+	if err != nil {
+		return b, err
+	}
+	b = p.alloc()
+	at := uint64(0)
+	for i, piece := range ps {
+		*sum = crc32.Update(*sum, castagnoli, piece)
+		b.putBytes(at, piece)
+		at += uint64(len(piece))
+		ps[i] = nil // it may go
+	}
+	for at < size {
+		end := min(at+chunkBytes, size)
+		chunk := b.bytes(at, end)
+		if err := s.read(chunk); err != nil {
+			return b, err
+		}
+		*sum = crc32.Update(*sum, castagnoli, chunk)
+		if !littleEndian {
+			b.putBytes(at, chunk)
+		}
+		at = end
+	}
+	return b, nil
+}
+
+// encoded is a filter that can be written and read.
+type encoded interface {
+	record() (*record, error)
+	// parse makes the receiver, which is new, the filter that h describes, without
+	// its bits, which are the parts.
+	parse(h *head, c *config) ([]part, error)
+	kind() kind
+}
+
+// Options of what reads filters.
+const readOptions = optMaxBytes
+
+// decode reads a record into f, which is new.
+func (s *source) decode(f encoded, c *config) error {
+	h, err := s.head()
+	if err != nil {
+		return err
+	}
+	return s.decodeBody(f, &h, c)
+}
+
+func (s *source) decodeBody(f encoded, h *head, c *config) error {
+	if h.kind != f.kind() {
+		return fmt.Errorf("%w: a %v, want a %v", ErrMismatch, h.kind, f.kind())
+	}
+	parts, err := f.parse(h, c)
+	if err != nil {
+		return err
+	}
+	size := uint64(0)
+	for _, p := range parts {
+		if err := checkSize(p.bits, math.MaxUint64); err != nil {
+			return err
+		}
+		size += wordsFor(p.bits) * 8
+	}
+	if size > c.maxBytes {
+		return fmt.Errorf("%w: a filter of %d bytes, WithMaxBytes allows %d", ErrTooLarge, size, c.maxBytes)
+	}
+	return s.body(h, parts)
+}
+
+// readRecord decodes into dst, which stays as it is on error.
+func readRecord[F any, P Decodable[F]](dst P, r io.Reader) (int64, error) {
+	s := newSource(r)
+	f := new(F)
+	err := s.decode(P(f), &readConfig)
+	if err == nil {
+		*dst = *f
+	}
+	return s.n, err
+}
+
+var readConfig = config{maxBytes: math.MaxUint64}
+
+// unmarshalRecord is readRecord of a whole slice.
+func unmarshalRecord[F any, P Decodable[F]](dst P, data []byte) error {
+	r := bytes.NewReader(data)
+	f := new(F)
+	if _, err := readRecord[F](P(f), r); err != nil {
+		return err
+	}
+	if r.Len() != 0 {
+		return fmt.Errorf("%w: %d bytes follow the record", ErrCorrupt, r.Len())
+	}
+	*dst = *f
+	return nil
+}
+
+func unmarshalRecordText[F any, P Decodable[F]](dst P, text []byte) error {
+	data, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil {
+		return fmt.Errorf("%w: not base64: %w", ErrCorrupt, err)
+	}
+	return unmarshalRecord[F](dst, data)
+}
+
+func appendRecord(dst []byte, f encoded) ([]byte, error) {
+	r, err := f.record()
+	if err != nil {
+		return dst, err
+	}
+	return r.appendTo(dst), nil
+}
+
+func writeRecord(w io.Writer, f encoded) (int64, error) {
+	r, err := f.record()
+	if err != nil {
+		return 0, err
+	}
+	return r.writeTo(w)
+}
+
+func recordText(f encoded) ([]byte, error) {
+	data, err := appendRecord(nil, f)
+	if err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.AppendEncode(nil, data), nil
+}
+
+// Decodable is satisfied by pointers to the filters that can be read from their binary form, that is
+// all kinds.
+type Decodable[F any] interface {
+	*F
+	encoded
+}
+
+// Read reads one filter of type F, as WriteTo wrote it, from r and not a byte more: what follows can be read
+// next. Like ReadFrom it checks before it allocates. The options are [WithMaxBytes], which
+// refuses larger filters and from then on bounds the growth of those that grow.
+//
+//	f, err := bloom.Read[bloom.Filter](r)
+//
+// The error wraps [ErrIncomplete] where r ends too soon, also [io.EOF] if it had no byte at all; [ErrCorrupt] for
+// anything that cannot be, a checksum above all; [ErrVersion] for what a later version of this package may
+// have written; [ErrMismatch] if it is a filter of another kind; or [ErrTooLarge]; or is the error of r.
+func Read[F any, P Decodable[F]](r io.Reader, opts ...Option) (*F, error) {
+	c, err := configure(opts, readOptions)
+	if err != nil {
+		return nil, err
+	}
+	f := new(F)
+	if err := newSource(r).decode(P(f), &c); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadAny is [Read] of a filter of any kind. It returns a [*Filter] (which a [Concurrent] too is written as), [*Scalable],
+// [*Counting], [*Cuckoo] or [*Blocked].
+func ReadAny(r io.Reader, opts ...Option) (any, error) {
+	c, err := configure(opts, readOptions)
+	if err != nil {
+		return nil, err
+	}
+	s := newSource(r)
+	h, err := s.head()
+	if err != nil {
+		return nil, err
+	}
+	f := map[kind]encoded{
+		kindFilter: new(Filter), kindScalable: new(Scalable), kindCounting: new(Counting), kindCuckoo: new(Cuckoo), kindBlocked: new(Blocked),
+	}[h.kind]
+	if err := s.decodeBody(f, &h, &c); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
