@@ -261,6 +261,12 @@ func (b *bitset) bytes(from, to uint64) []byte {
 	return part.appendBytes(nil)[from%8:][: to-from : to-from]
 }
 
+// wordsIn takes bytes, in the form appendBytes writes, as words without a copy: they are a whole number of words,
+// the first one aligned, on a machine that keeps words that way.
+func wordsIn(b []byte) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
+}
+
 // putBytes overwrites bytes at and up of the form appendBytes writes.
 func (b *bitset) putBytes(at uint64, src []byte) {
 	if littleEndian && len(src) > 0 {

@@ -27,6 +27,11 @@ func (ls lines) bits() bitset {
 	return bitset{words, uint64(len(ls)) * 512}
 }
 
+// linesOf takes bits as lines: a whole number of them, and the first word aligned.
+func linesOf(b bitset) lines {
+	return unsafe.Slice((*line)(unsafe.Pointer(unsafe.SliceData(b.words))), len(b.words)/8)
+}
+
 func (ls lines) clone() lines {
 	if len(ls) == 0 {
 		return nil

@@ -95,11 +95,12 @@ const (
 	optNonScaling
 	optBucketSize
 	optMaxIterations
+	optWithoutVerify
 )
 
 var optionNames = [...]string{
 	"WithScheme", "WithSeed", "WithMaxBytes",
-	"WithGrowth", "WithTightening", "WithNonScaling", "WithBucketSize", "WithMaxIterations",
+	"WithGrowth", "WithTightening", "WithNonScaling", "WithBucketSize", "WithMaxIterations", "WithoutVerify",
 }
 
 // filterOptions are the options of New, NewWithSize, NewCounting and Estimate.

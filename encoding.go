@@ -303,14 +303,7 @@ type part struct {
 
 // body reads all parts and checks their sum.
 func (s *source) body(h *head, parts []part) error {
-	size := uint64(0)
-	for _, p := range parts {
-		size += wordsFor(p.bits) * 8
-	}
-	if size != h.body {
-		return fmt.Errorf("%w: %d bytes of bits, want %d for the size of the filter", ErrCorrupt, h.body, size)
-	}
-	if err := s.expect(size + 4); err != nil {
+	if err := s.expect(h.body + 4); err != nil {
 		return err
 	}
 	sum := uint32(0)
@@ -319,8 +312,8 @@ func (s *source) body(h *head, parts []part) error {
 		if err != nil {
 			return err
 		}
-		if !b.zeroFrom(p.used) {
-			return fmt.Errorf("%w: a bit past the %d bits is set", ErrCorrupt, p.used)
+		if err := p.check(b); err != nil {
+			return err
 		}
 		p.put(b)
 	}
@@ -328,7 +321,18 @@ func (s *source) body(h *head, parts []part) error {
 	if err := s.read(want[:]); err != nil {
 		return err
 	}
-	if sum != binary.LittleEndian.Uint32(want[:]) {
+	return checkSum(sum, want[:])
+}
+
+func (p *part) check(b bitset) error {
+	if !b.zeroFrom(p.used) {
+		return fmt.Errorf("%w: a bit past the %d bits is set", ErrCorrupt, p.used)
+	}
+	return nil
+}
+
+func checkSum(sum uint32, want []byte) error {
+	if sum != binary.LittleEndian.Uint32(want) {
 		return fmt.Errorf("%w: the checksum of the bits does not match", ErrCorrupt)
 	}
 	return nil
@@ -385,24 +389,36 @@ func (s *source) decode(f encoded, c *config) error {
 }
 
 func (s *source) decodeBody(f encoded, h *head, c *config) error {
+	parts, err := h.describe(f, c)
+	if err != nil {
+		return err
+	}
+	return s.body(h, parts)
+}
+
+// describe is f.parse with all checks that can be made without the bits.
+func (h *head) describe(f encoded, c *config) ([]part, error) {
 	if h.kind != f.kind() {
-		return fmt.Errorf("%w: a %v, want a %v", ErrMismatch, h.kind, f.kind())
+		return nil, fmt.Errorf("%w: a %v, want a %v", ErrMismatch, h.kind, f.kind())
 	}
 	parts, err := f.parse(h, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	size := uint64(0)
 	for _, p := range parts {
 		if err := checkSize(p.bits, math.MaxUint64); err != nil {
-			return err
+			return nil, err
 		}
 		size += wordsFor(p.bits) * 8
 	}
 	if size > c.maxBytes {
-		return fmt.Errorf("%w: a filter of %d bytes, WithMaxBytes allows %d", ErrTooLarge, size, c.maxBytes)
+		return nil, fmt.Errorf("%w: a filter of %d bytes, WithMaxBytes allows %d", ErrTooLarge, size, c.maxBytes)
 	}
-	return s.body(h, parts)
+	if size != h.body {
+		return nil, fmt.Errorf("%w: %d bytes of bits, want %d for the size of the filter", ErrCorrupt, h.body, size)
+	}
+	return parts, nil
 }
 
 // readRecord decodes into dst, which stays as it is on error.

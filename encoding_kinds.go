@@ -130,7 +130,7 @@ func (b *Blocked) parse(h *head, _ *config) ([]part, error) {
 	}
 	b.hasher = newHasher(h.scheme, h.seed)
 	b.sizing, b.len, b.estimated, b.rows = h.sizing, h.len, h.estimated, int(rows)
-	return []part{{512 * n, 512 * n, func() bitset { b.lines = newLines(n); return b.lines.bits() }, func(bitset) {}}}, nil
+	return []part{{512 * n, 512 * n, func() bitset { return newLines(n).bits() }, func(read bitset) { b.lines = linesOf(read) }}}, nil
 }
 
 // The parameters of a Scalable are these, and its chain as the header of a dump for Redis
