@@ -60,7 +60,7 @@ func benchFilter(s Scheme, n uint64, form string) *Filter {
 	if f, ok := benchFilters.Load(key); ok {
 		return f.(*Filter)
 	}
-	f := Must(New(n, benchRate, WithScheme(s)))
+	f := Must(New(n, benchRate, withScheme(s)))
 	var b [16]byte
 	for i := range n {
 		switch form {
@@ -132,7 +132,7 @@ func BenchmarkFilter(b *testing.B) {
 				// Keys that are there already, so that the filter stays as it is.
 				run("readd", &hits, form.add)
 				b.Run(fmt.Sprintf("op=add/scheme=%v/n=%s/key=%s", scheme, size.name, form.name), func(b *testing.B) {
-					f := Must(New(size.n, benchRate, WithScheme(scheme)))
+					f := Must(New(size.n, benchRate, withScheme(scheme)))
 					in := newBenchInput(0, 1<<40, benchKeys)
 					b.ReportAllocs()
 					i, added := 0, uint64(0)

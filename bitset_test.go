@@ -146,7 +146,7 @@ func TestTestAllAgainstTest(t *testing.T) {
 	r := newRand(14)
 	for _, m := range []uint64{1, 64, 100, 128, 192, 640, 1 << 12} {
 		for k := 1; k <= 20; k++ {
-			l := newLayout(Params{m, k, Murmur3}, 0)
+			l := testLayout(Params{m, k, Murmur3}, 0)
 			b := newBitset(m)
 			for range m * 4 { // ends nearly full, so that both answers occur at each k
 				p := l.probes(r.Uint64(), r.Uint64())

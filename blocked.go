@@ -25,7 +25,7 @@ import (
 //
 // It takes one line at least, 64 bytes.
 //
-// With h1 and h2 as [Murmur3] and [XXHash] have them, L lines of 512 bits and r bits in
+// With h1 and h2 as [Murmur3], [XXHash] and [SipHash] have them, L lines of 512 bits and r bits in
 // each word, 8·r being Hashes, the line of a key is ⌊h1·L/2^64⌋. In row i of r rows and
 // word w of 8 its bit is ⌊(x·c·2^(6i) mod 2^32)/2^26⌋, where x is the lower half of h2
 // for w < 4 and the upper half for w ≥ 4, and c is number w mod 4 of
@@ -58,7 +58,7 @@ const line0, line1, line2, line3 uint32 = 0xe220a839, 0x6e789e6b, 0x06c45d19, 0x
 // positions a key. It allocates the bits, zeroed, 64 bytes a line and at most 56 more, so that
 // lines are cache lines.
 //
-// The options are [WithScheme], with Murmur3 or XXHash, [WithSeed] and [WithMaxBytes]. It
+// The options are [WithScheme], with a native scheme, [WithSeed], [WithKey] and [WithMaxBytes]. It
 // returns an error that wraps [ErrInvalid] for a capacity of 0, a rate out of range, the
 // RedisBloom scheme, in which no such layout exists, or a bad option, and [ErrTooLarge] as
 // [New] does.
@@ -68,7 +68,7 @@ func NewBlocked(capacity uint64, errorRate float64, opts ...Option) (*Blocked, e
 		return nil, err
 	}
 	if c.scheme == RedisBloom {
-		return nil, fmt.Errorf("%w: the RedisBloom scheme has no blocked layout, want %v or %v", ErrInvalid, Murmur3, XXHash)
+		return nil, fmt.Errorf("%w: the RedisBloom scheme has no blocked layout, want %v, %v or %v", ErrInvalid, Murmur3, XXHash, SipHash)
 	}
 	n, rows, err := sizeBlocked(capacity, errorRate)
 	if err != nil {
@@ -77,7 +77,7 @@ func NewBlocked(capacity uint64, errorRate float64, opts ...Option) (*Blocked, e
 	if err := checkSize(n*512, c.maxBytes); err != nil {
 		return nil, err
 	}
-	return &Blocked{newHasher(c.scheme, c.seed), sizing{capacity, errorRate}, newLines(n), rows, 0, false}, nil
+	return &Blocked{newHasher(c), sizing{capacity, errorRate}, newLines(n), rows, 0, false}, nil
 }
 
 // Bits returns the number of bit positions, 512 a line.

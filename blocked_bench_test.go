@@ -14,7 +14,7 @@ func BenchmarkBlocked(b *testing.B) {
 		}
 		hits, misses := newBenchInput(0, size.n, benchKeys), newBenchInput(size.n, 1<<40, benchKeys)
 		for _, s := range blockedSchemes {
-			f := Must(NewBlocked(size.n, benchRate, WithScheme(s)))
+			f := Must(NewBlocked(size.n, benchRate, withScheme(s)))
 			var key [16]byte
 			for i := range size.n {
 				putKey(key[:], i)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var blockedSchemes = []Scheme{Murmur3, XXHash}
+var blockedSchemes = []Scheme{Murmur3, XXHash, SipHash}
 
 func TestBlockedNoFalseNegatives(t *testing.T) {
 	n := uint64(1_000_000)
@@ -23,7 +23,7 @@ func TestBlockedNoFalseNegatives(t *testing.T) {
 		n /= 10
 	}
 	for _, s := range blockedSchemes {
-		b := Must(NewBlocked(n, 0.01, WithScheme(s)))
+		b := Must(NewBlocked(n, 0.01, withScheme(s)))
 		added := uint64(0)
 		for i := range n {
 			if b.AddUint64(i * 7919) {
@@ -60,7 +60,7 @@ func TestBlockedMeasuredRate(t *testing.T) {
 	}
 	for _, n := range sizes {
 		for i, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
-			b := Must(NewBlocked(n, rate, WithScheme(blockedSchemes[i%2])))
+			b := Must(NewBlocked(n, rate, withScheme(blockedSchemes[i%len(blockedSchemes)])))
 			for step := range uint64(3) {
 				for i := range n / 2 {
 					b.AddUint64(step*n/2 + i)
@@ -106,7 +106,7 @@ func TestBlockedSmall(t *testing.T) {
 	for _, s := range blockedSchemes {
 		for _, n := range []uint64{1, 2, 3, 10, 50, 100, 300} {
 			for rate := 0.1; rate > 0.5e-9; rate /= 10 {
-				b := Must(NewBlocked(n, rate, WithScheme(s)))
+				b := Must(NewBlocked(n, rate, withScheme(s)))
 				for i := range n {
 					b.AddUint64(i)
 				}
@@ -230,7 +230,7 @@ func TestBlockedTable(t *testing.T) {
 func TestBlockedPositions(t *testing.T) {
 	for _, s := range blockedSchemes {
 		for _, rate := range []float64{0.01, 1e-6, 1e-12} {
-			b := Must(NewBlocked(1000, rate, WithScheme(s)))
+			b := Must(NewBlocked(1000, rate, withScheme(s)))
 			for i := range uint64(200) {
 				key := uint64Bytes(i)
 				b.Reset()
@@ -280,7 +280,7 @@ func TestBlockedTwinsAndBatchesAgree(t *testing.T) {
 	r := newRand(50)
 	for _, s := range blockedSchemes {
 		for _, n := range []uint64{1, 5000} {
-			f, g := Must(NewBlocked(n, 0.01, WithScheme(s))), Must(NewBlocked(n, 0.01, WithScheme(s)))
+			f, g := Must(NewBlocked(n, 0.01, withScheme(s))), Must(NewBlocked(n, 0.01, withScheme(s)))
 			h, k := f.Clone(), f.Clone()
 			var keys [][]byte
 			var words []string
@@ -330,7 +330,7 @@ func TestBlockedNoAllocations(t *testing.T) {
 	key, word := []byte("a key of more than sixteen bytes"), "user:12345678"
 	dst, keys, words := make([]bool, 0, 200), slices.Repeat([][]byte{key}, 100), slices.Repeat([]string{word}, 100)
 	for _, s := range blockedSchemes {
-		b := Must(NewBlocked(1000, 0.001, WithScheme(s), WithSeed(9)))
+		b := Must(NewBlocked(1000, 0.001, withSeed(s, 9)))
 		d, positions := b.Digest(key), make([]uint64, 0, b.Hashes())
 		for name, op := range map[string]func(){
 			"Add": func() { b.Add(key) }, "AddString": func() { b.AddString(word) },
@@ -443,13 +443,13 @@ func TestBlockedZero(t *testing.T) {
 }
 
 // blockedSums are checksums of the bytes of filters: the same on every platform.
-var blockedSums = map[string]string{"Murmur3": "cb527fae8f48d8e8", "XXHash": "694848b084ec19bb"}
+var blockedSums = map[string]string{"Murmur3": "cb527fae8f48d8e8", "XXHash": "694848b084ec19bb", "SipHash": "6a5861fed2e41f17"}
 
 func TestBlockedBytesAreTheSameEverywhere(t *testing.T) {
 	for _, s := range blockedSchemes {
 		sum := sha256.New()
 		for _, rate := range []float64{0.01, 1e-6, 1e-12} {
-			b := Must(NewBlocked(1000, rate, WithScheme(s)))
+			b := Must(NewBlocked(1000, rate, withScheme(s)))
 			for i := range uint64(1000) {
 				b.AddUint64(i)
 			}

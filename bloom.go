@@ -16,12 +16,15 @@
 //
 //	key ── Scheme ──▶ Digest (h1, h2) ── k probes mod m ──▶ positions ──▶ bits
 //
-// A [Scheme] is fixed at construction: [Murmur3] (the default), [XXHash], or
+// A [Scheme] is fixed at construction: [Murmur3] (the default), [XXHash],
 // [RedisBloom], which sets exactly the bits that the BF.* commands of a Redis
-// server set. A [Digest] is a hashed key, for looking it up in many filters at
-// the price of one hash. [Params] and [Estimate] do the sizing math.
+// server set, or [SipHash], for keys that an attacker can choose. A [Digest] is a
+// hashed key, for looking it up in many filters at the price of one hash. [Params] and
+// [Estimate] do the sizing math.
 // [ScalableLoader], [CuckooLoader], ScanDump and [FromRedisBitmap] exchange filters
-// with a Redis server.
+// with a Redis server. [Save], [Load], [Read] and the methods of encoding/gob and
+// encoding/json keep filters in a format of their own, docs/FORMAT.md, which [Mapped] shares
+// between processes.
 //
 // # Goroutines
 //
@@ -50,7 +53,7 @@ import (
 var (
 	ErrInvalid    = errors.New("bloom: invalid argument")          // a bad parameter, or a nil operand
 	ErrFull       = errors.New("bloom: filter is full")            // a filter that may not grow refused a key
-	ErrMismatch   = errors.New("bloom: filters do not match")      // operands differ in scheme, seed or size
+	ErrMismatch   = errors.New("bloom: filters do not match")      // operands differ in scheme, seed, key or size
 	ErrCorrupt    = errors.New("bloom: corrupt data")              // bytes that no filter could have written
 	ErrIncomplete = errors.New("bloom: incomplete data")           // an import that lacks bytes
 	ErrVersion    = errors.New("bloom: unknown version of format") // written by a newer or another program
@@ -73,6 +76,7 @@ type Option func(*config)
 type config struct {
 	scheme   Scheme
 	seed     uint64
+	key      [16]byte // SipHash
 	maxBytes uint64
 
 	growth        int     // Scalable and Cuckoo: size of the next part over that of the last
@@ -95,16 +99,18 @@ const (
 	optNonScaling
 	optBucketSize
 	optMaxIterations
+	optKey
 	optWithoutVerify
+	optKeyless // no option: nothing will be hashed, so that no key is needed
 )
 
 var optionNames = [...]string{
 	"WithScheme", "WithSeed", "WithMaxBytes",
-	"WithGrowth", "WithTightening", "WithNonScaling", "WithBucketSize", "WithMaxIterations", "WithoutVerify",
+	"WithGrowth", "WithTightening", "WithNonScaling", "WithBucketSize", "WithMaxIterations", "WithKey", "WithoutVerify",
 }
 
 // filterOptions are the options of New, NewWithSize, NewCounting and Estimate.
-const filterOptions = optScheme | optSeed | optMaxBytes
+const filterOptions = optScheme | optSeed | optKey | optMaxBytes
 
 // WithScheme chooses how keys are hashed and placed; [Murmur3] by default.
 func WithScheme(s Scheme) Option {
@@ -113,9 +119,9 @@ func WithScheme(s Scheme) Option {
 
 // WithSeed makes the filter hash differently from filters with other seeds, so
 // that their false positives are independent; 0 by default. See [Murmur3] and
-// [XXHash] for its place in the hash; [RedisBloom] takes none. It is no
+// [XXHash] for its place in the hash; [RedisBloom] and [SipHash] take none. It is no
 // protection against keys chosen by an attacker: MurmurHash3 has sets of keys that
-// collide under every seed.
+// collide under every seed. SipHash with a secret key ([WithKey]) is.
 func WithSeed(seed uint64) Option {
 	return func(c *config) { c.seed, c.given = seed, c.given|optSeed }
 }
@@ -146,13 +152,16 @@ func configure(opts []Option, allowed optionSet) (config, error) {
 			return c, fmt.Errorf("%w: %s has no meaning here", ErrInvalid, name)
 		}
 	}
+	if allowed&optScheme == 0 {
+		return c, nil // the scheme is read, and checked there
+	}
 	if !c.scheme.valid() {
 		return c, fmt.Errorf("%w: scheme is %v, want one of %v", ErrInvalid, c.scheme, schemeNames)
 	}
 	if c.scheme == RedisBloom && c.seed != 0 {
 		return c, fmt.Errorf("%w: WithSeed(%#x), but the RedisBloom scheme takes no seed", ErrInvalid, c.seed)
 	}
-	return c, nil
+	return c, c.checkKey(allowed&optKeyless == 0)
 }
 
 // sizing is what a filter was asked to hold.
@@ -189,7 +198,7 @@ type Filter struct {
 // positives of at most errorRate: a ratio, so 0.01 for 1 %. [Estimate] tells its size
 // beforehand, and has the formulas. It allocates the bits, zeroed.
 //
-// The options are [WithScheme], [WithSeed] and [WithMaxBytes]. It returns an error
+// The options are [WithScheme], [WithSeed], [WithKey] and [WithMaxBytes]. It returns an error
 // that wraps [ErrInvalid] for a capacity of 0, a rate not strictly between 0 and 1,
 // or a bad option, and [ErrTooLarge] for a size that passes what the machine can
 // address, 2^48 bits, or WithMaxBytes. A size within these limits for which the machine
@@ -236,7 +245,7 @@ func newFilter(p Params, c config, s sizing) (*Filter, error) {
 	if err := checkSize(p.Bits, c.maxBytes); err != nil {
 		return nil, err
 	}
-	return &Filter{layout: newLayout(p, c.seed), sizing: s, bits: newBitset(p.Bits)}, nil
+	return &Filter{layout: newLayout(p, c), sizing: s, bits: newBitset(p.Bits)}, nil
 }
 
 // Add adds key and reports whether that changed the filter. False means that
@@ -470,7 +479,7 @@ func (f *Filter) Info() Info {
 type Info struct {
 	Kind         string // the name of the type
 	Scheme       Scheme
-	Seed         uint64
+	Seed         uint64 // SipHash: the fingerprint of the key
 	Bits         uint64 // positions: bits, counters, or slots
 	Hashes       int
 	SizeBytes    uint64  // of the bits, counters or slots in memory

@@ -16,7 +16,7 @@ import (
 func TestNoFalseNegatives(t *testing.T) {
 	for _, s := range allSchemes {
 		const n = 1_000_000
-		f := Must(New(n, 0.01, WithScheme(s)))
+		f := Must(New(n, 0.01, withScheme(s)))
 		added := uint64(0)
 		for i := range uint64(n) {
 			if f.AddUint64(i * 7919) {
@@ -51,7 +51,7 @@ func TestMeasuredRateIsErrorRate(t *testing.T) {
 	const n, absent = 20_000, 2_000_000
 	for _, s := range allSchemes {
 		for _, rate := range []float64{0.05, 0.01, 0.001} {
-			f := Must(New(n, rate, WithScheme(s), WithMaxBytes(1e6)))
+			f := Must(New(n, rate, withScheme(s), WithMaxBytes(1e6)))
 			for step := range uint64(3) {
 				for i := range uint64(n / 2) {
 					f.AddUint64(step*n/2 + i)
@@ -73,7 +73,7 @@ func TestSmallFiltersKeepTheirRate(t *testing.T) {
 	for _, s := range []Scheme{Murmur3, XXHash} {
 		for _, n := range []uint64{1, 2, 10, 50, 100} {
 			for rate := 1e-3; rate > 0.5e-9; rate /= 10 {
-				f := Must(New(n, rate, WithScheme(s)))
+				f := Must(New(n, rate, withScheme(s)))
 				for i := range n {
 					f.AddUint64(i)
 				}
@@ -91,8 +91,8 @@ func TestSmallFiltersKeepTheirRate(t *testing.T) {
 func TestTwinsAgree(t *testing.T) {
 	r := newRand(30)
 	for _, s := range allSchemes {
-		f := Must(New(1000, 0.01, WithScheme(s)))
-		g := Must(New(1000, 0.01, WithScheme(s)))
+		f := Must(New(1000, 0.01, withScheme(s)))
+		g := Must(New(1000, 0.01, withScheme(s)))
 		for i := range 1000 {
 			key := make([]byte, r.IntN(30))
 			for j := range key {
@@ -137,7 +137,7 @@ func TestBatchesAgainstSingleCalls(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, bits := range []uint64{1000, 1 << 16, 64*largeWords + 64, 64*largeWords + 1} {
 			for _, k := range []int{1, 2, 7, 13} {
-				single := Must(NewWithSize(bits, k, WithScheme(s)))
+				single := Must(NewWithSize(bits, k, withScheme(s)))
 				batched := single.Clone()
 				for _, present := range []int{0, 1, 5, 10} {
 					var keys [][]byte
@@ -182,9 +182,9 @@ func TestNoAllocations(t *testing.T) {
 	key, word := []byte("a key of more than sixteen bytes"), "user:12345678"
 	dst, keys, words := make([]bool, 0, 8), [][]byte{key, key}, []string{word, word}
 	for _, s := range allSchemes {
-		opts := []Option{WithScheme(s)}
+		opts := []Option{withScheme(s)}
 		if s != RedisBloom {
-			opts = append(opts, WithSeed(9))
+			opts = []Option{withSeed(s, 9)}
 		}
 		f, c := Must(New(1000, 0.01, opts...)), Must(NewCounting(1000, 0.01, opts...))
 		d, positions := f.Digest(key), make([]uint64, 0, f.Hashes())
@@ -215,8 +215,8 @@ func TestNoAllocations(t *testing.T) {
 func TestUnionIntersect(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, n := range []uint64{10, 1000} {
-			a, b := Must(New(n, 0.01, WithScheme(s))), Must(New(n, 0.01, WithScheme(s)))
-			both := Must(New(n, 0.01, WithScheme(s)))
+			a, b := Must(New(n, 0.01, withScheme(s))), Must(New(n, 0.01, withScheme(s)))
+			both := Must(New(n, 0.01, withScheme(s)))
 			for i := range n {
 				a.AddUint64(i)
 				b.AddUint64(n/2 + i)
@@ -395,12 +395,13 @@ var filterSums = map[string]string{
 	"Murmur3":    "90e67d12f3d7d1f3",
 	"XXHash":     "d2ba7d000b140a2c",
 	"RedisBloom": "7ea6cbd9b3781838",
+	"SipHash":    "967e5350a6a0a9fb",
 }
 
 func TestFilterBytesAreTheSameEverywhere(t *testing.T) {
 	for _, s := range allSchemes {
-		f := Must(New(1000, 0.001, WithScheme(s)))
-		odd := Must(NewWithSize(10_007, 9, WithScheme(s)))
+		f := Must(New(1000, 0.001, withScheme(s)))
+		odd := Must(NewWithSize(10_007, 9, withScheme(s)))
 		for i := range uint64(1000) {
 			f.AddUint64(i)
 			f.AddString(fmt.Sprint("user:", i))
@@ -415,7 +416,7 @@ func TestFilterBytesAreTheSameEverywhere(t *testing.T) {
 func FuzzFilterAgainstMap(f *testing.F) {
 	f.Add([]byte("a\nb\na"), uint16(10), uint8(3), uint8(0))
 	f.Fuzz(func(t *testing.T, script []byte, bits uint16, hashes, scheme uint8) {
-		filter, err := NewWithSize(uint64(bits)+1, int(hashes)+1, WithScheme(allSchemes[int(scheme)%len(allSchemes)]))
+		filter, err := NewWithSize(uint64(bits)+1, int(hashes)+1, withScheme(allSchemes[int(scheme)%len(allSchemes)]))
 		require.NoError(t, err)
 		model := map[string]bool{}
 		changes := uint64(0)

@@ -27,7 +27,7 @@ func TestConcurrentIsFilter(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, n := range []uint64{1, 100, 10_000} {
 			for _, rate := range []float64{0.3, 0.01, 1e-6} {
-				f, c := Must(New(n, rate, WithScheme(s))), Must(NewConcurrent(n, rate, WithScheme(s)))
+				f, c := Must(New(n, rate, withScheme(s))), Must(NewConcurrent(n, rate, withScheme(s)))
 				for i := range min(2*n, 5000) {
 					key := uint64Bytes(i)
 					require.Equal(t, f.Contains(key[:]), c.Contains(key[:]))
@@ -52,7 +52,7 @@ func TestConcurrentRawSizes(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, bits := range []uint64{1, 3, 63, 64, 65, 128, 1000, 10_007} {
 			for _, k := range []int{1, 2, 7, 30} {
-				f := Must(NewWithSize(bits, k, WithScheme(s)))
+				f := Must(NewWithSize(bits, k, withScheme(s)))
 				c := f.Concurrent()
 				for i := range uint64(100) {
 					require.Equal(t, f.ContainsUint64(i), c.ContainsUint64(i))
@@ -87,7 +87,7 @@ func TestConcurrentReadersMissNothing(t *testing.T) {
 		lookups /= 10
 	}
 	for _, s := range allSchemes {
-		c := Must(NewConcurrent(20_000, 0.01, WithScheme(s)))
+		c := Must(NewConcurrent(20_000, 0.01, withScheme(s)))
 		for i := range uint64(10_000) {
 			c.AddUint64(i)
 		}
@@ -120,7 +120,7 @@ func TestConcurrentWritersOfTheSameKeys(t *testing.T) {
 		rounds, keys = 20, 2000
 	}
 	for _, s := range allSchemes {
-		f, c := Must(New(keys, 0.01, WithScheme(s))), Must(NewConcurrent(keys, 0.01, WithScheme(s)))
+		f, c := Must(New(keys, 0.01, withScheme(s))), Must(NewConcurrent(keys, 0.01, withScheme(s)))
 		for i := range keys {
 			f.AddUint64(i)
 		}
@@ -143,7 +143,7 @@ func TestConcurrentWritersOfTheSameKeys(t *testing.T) {
 		}
 
 		for range rounds {
-			small := Must(NewConcurrent(10, 1e-6, WithScheme(s)))
+			small := Must(NewConcurrent(10, 1e-6, withScheme(s)))
 			var each [20]atomic.Int32
 			together(4, func(g int) {
 				for i := range uint64(len(each)) {
@@ -273,7 +273,7 @@ func TestConcurrentNoAllocations(t *testing.T) {
 	key, word := []byte("a key of more than sixteen bytes"), "user:12345678"
 	dst, keys, words := make([]bool, 0, 8), [][]byte{key, key}, []string{word, word}
 	for _, s := range allSchemes {
-		c := Must(NewConcurrent(1000, 0.01, WithScheme(s)))
+		c := Must(NewConcurrent(1000, 0.01, withScheme(s)))
 		d, fresh := c.Digest(key), uint64(0)
 		for name, op := range map[string]func(){
 			"Add": func() { c.Add(key) }, "AddString": func() { c.AddString(word) },

@@ -45,7 +45,7 @@ func NewCounting(capacity uint64, errorRate float64, opts ...Option) (*Counting,
 	if err := checkSize(p.Bits*4, c.maxBytes); err != nil {
 		return nil, fmt.Errorf("%w (4 for each of %d counters)", err, p.Bits)
 	}
-	return &Counting{layout: newLayout(p, c.seed), sizing: sizing{capacity, errorRate}, counters: newFields(p.Bits, 4)}, nil
+	return &Counting{layout: newLayout(p, c), sizing: sizing{capacity, errorRate}, counters: newFields(p.Bits, 4)}, nil
 }
 
 // Add adds key once more and reports whether it was absent before.

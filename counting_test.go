@@ -9,7 +9,7 @@ import (
 
 func TestCountingCounts(t *testing.T) {
 	for _, s := range allSchemes {
-		c := Must(NewCounting(100, 0.01, WithScheme(s)))
+		c := Must(NewCounting(100, 0.01, withScheme(s)))
 		require.True(t, c.AddString("a"), "absent before")
 		require.False(t, c.AddString("a"))
 		require.Equal(t, 2, c.CountString("a"))
@@ -44,7 +44,7 @@ func TestCountersStick(t *testing.T) {
 func TestCountingRepeatedPositions(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, rate := range []float64{0.1, 1e-9} {
-			c := Must(NewCounting(1, rate, WithScheme(s)))
+			c := Must(NewCounting(1, rate, withScheme(s)))
 			c.mod = newModulus(3) // three counters: every key repeats positions
 			for i := range uint64(200) {
 				require.True(t, c.AddUint64(i))
@@ -62,7 +62,7 @@ func TestCountingModel(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, n := range []uint64{1, 10, 500} {
 			r := newRand(40)
-			c, model, size := Must(NewCounting(n, 0.01, WithScheme(s))), map[uint64]int{}, 0
+			c, model, size := Must(NewCounting(n, 0.01, withScheme(s))), map[uint64]int{}, 0
 			for range 20_000 {
 				key := r.Uint64N(n)
 				if size < int(n) && model[key] < 4 {
@@ -121,7 +121,7 @@ func TestCountingUnion(t *testing.T) {
 
 func TestCountingToFilter(t *testing.T) {
 	for _, s := range allSchemes {
-		c, want := Must(NewCounting(1000, 0.01, WithScheme(s))), Must(New(1000, 0.01, WithScheme(s)))
+		c, want := Must(NewCounting(1000, 0.01, withScheme(s))), Must(New(1000, 0.01, withScheme(s)))
 		for i := range uint64(1000) {
 			c.AddUint64(i)
 			c.AddUint64(5000 + i)

@@ -47,7 +47,7 @@ type Cuckoo struct {
 	deletes  uint64      // removes since the last compaction
 }
 
-const cuckooOptions = optScheme | optSeed | optMaxBytes | optGrowth | optBucketSize | optMaxIterations
+const cuckooOptions = optScheme | optSeed | optKey | optMaxBytes | optGrowth | optBucketSize | optMaxIterations
 
 // WithBucketSize sets how many slots a bucket of a [Cuckoo] has: 1 to 8, by
 // default 4; in the RedisBloom scheme 1 to 255, by default 2. Larger buckets can
@@ -90,7 +90,7 @@ func WithMaxIterations(moves int) Option {
 // at most 32 sub-filters. A lookup goes through all of them, and each adds its own
 // false positives: the rate of k full ones is up to k times errorRate.
 //
-// The other options are [WithScheme], [WithSeed], [WithBucketSize],
+// The other options are [WithScheme], [WithSeed], [WithKey], [WithBucketSize],
 // [WithMaxIterations] and [WithMaxBytes], which bounds all sub-filters together.
 // NewCuckoo returns an error that wraps [ErrInvalid] for a parameter out of its
 // range, and [ErrTooLarge] for a size past the limits given at [New] or, in the
@@ -116,7 +116,7 @@ func NewCuckoo(capacity uint64, errorRate float64, opts ...Option) (*Cuckoo, err
 }
 
 func newCuckoo(s cuckooShape, c config, z sizing) *Cuckoo {
-	f := &Cuckoo{hasher: newHasher(c.scheme, c.seed), cuckooShape: s, sizing: z, maxBytes: c.maxBytes}
+	f := &Cuckoo{hasher: newHasher(c), cuckooShape: s, sizing: z, maxBytes: c.maxBytes}
 	if s.redis {
 		f.hash.fn = hashRedisCuckoo
 	}

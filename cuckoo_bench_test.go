@@ -21,7 +21,7 @@ func BenchmarkCuckoo(b *testing.B) {
 			}
 			var key [16]byte
 			filter := sync.OnceValue(func() *Cuckoo {
-				f := Must(NewCuckoo(size.n, rate, WithScheme(scheme)))
+				f := Must(NewCuckoo(size.n, rate, withScheme(scheme)))
 				for i := range size.n {
 					putKey(key[:], i)
 					Must(f.Add(key[:]))
@@ -54,7 +54,7 @@ func BenchmarkCuckoo(b *testing.B) {
 				return ok
 			})
 			b.Run(fmt.Sprintf("op=fill/scheme=%v/n=%s", scheme, size.name), func(b *testing.B) {
-				f := Must(NewCuckoo(size.n, rate, WithScheme(scheme)))
+				f := Must(NewCuckoo(size.n, rate, withScheme(scheme)))
 				b.ReportAllocs()
 				i := uint64(0)
 				for b.Loop() {

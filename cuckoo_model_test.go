@@ -256,7 +256,7 @@ func TestCuckooModel(t *testing.T) {
 			for _, iterations := range []int{1, 20} {
 				for _, growth := range []int{0, 1, 2, 8} {
 					for _, capacity := range []uint64{1, 7, 65} {
-						m := &cuckooModel{t: t, keys: map[uint64]int{}, c: Must(NewCuckoo(capacity, rate, WithScheme(s),
+						m := &cuckooModel{t: t, keys: map[uint64]int{}, c: Must(NewCuckoo(capacity, rate, withScheme(s),
 							WithBucketSize(bucketSize), WithMaxIterations(iterations), WithGrowth(growth)))}
 						r := newRand(61)
 						adds := 3
@@ -289,7 +289,7 @@ func FuzzCuckooAgainstMultiset(f *testing.F) {
 		if s == RedisBloom {
 			rate = 0
 		}
-		m := &cuckooModel{t: t, keys: map[uint64]int{}, c: Must(NewCuckoo(uint64(capacity)+1, rate, WithScheme(s),
+		m := &cuckooModel{t: t, keys: map[uint64]int{}, c: Must(NewCuckoo(uint64(capacity)+1, rate, withScheme(s),
 			WithBucketSize(int(bucketSize)%8+1), WithMaxIterations(5), WithGrowth(int(growth)%4)))}
 		for i := 0; i+1 < min(len(script), 500); i += 2 {
 			m.step(int(script[i])%6, uint64(script[i+1]))

@@ -16,7 +16,7 @@ func newTestCuckoo(s Scheme, capacity uint64, rate float64, opts ...Option) *Cuc
 	if s == RedisBloom {
 		rate = 0
 	}
-	return Must(NewCuckoo(capacity, rate, append(opts, WithScheme(s))...))
+	return Must(NewCuckoo(capacity, rate, append(opts, withScheme(s))...))
 }
 
 func TestCuckooCounts(t *testing.T) {
@@ -400,6 +400,7 @@ var cuckooSums = map[Scheme]string{
 	Murmur3:    "3b2efdaac3469c0c",
 	XXHash:     "b3807341fefceaf8",
 	RedisBloom: "00f2ba377df494a4",
+	SipHash:    "8272bd4fe993cab3",
 }
 
 func TestCuckooBytesAreTheSameEverywhere(t *testing.T) {

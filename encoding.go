@@ -68,6 +68,7 @@ type head struct {
 	len    uint64
 	body   uint64 // bytes of the bits
 	params []byte // of the kind
+	config config // for reading: what the scheme, the seed and the reader's key come to
 }
 
 func (h *head) bytes() []byte {
@@ -374,10 +375,11 @@ type encoded interface {
 	// its bits, which are the parts.
 	parse(h *head, c *config) ([]part, error)
 	kind() kind
+	hashing() hashing
 }
 
 // Options of what reads filters.
-const readOptions = optMaxBytes
+const readOptions = optMaxBytes | optKey
 
 // decode reads a record into f, which is new.
 func (s *source) decode(f encoded, c *config) error {
@@ -401,6 +403,17 @@ func (h *head) describe(f encoded, c *config) ([]part, error) {
 	if h.kind != f.kind() {
 		return nil, fmt.Errorf("%w: a %v, want a %v", ErrMismatch, h.kind, f.kind())
 	}
+	h.config = config{scheme: h.scheme, seed: h.seed, key: c.key, maxBytes: math.MaxUint64}
+	if h.scheme == SipHash {
+		h.config.seed = 0
+		if c.given&optKey == 0 {
+			return nil, fmt.Errorf("%w: it was written under the key of fingerprint %#x, and none is here: give it with WithKey, or read into a filter that has it",
+				ErrMismatch, h.seed)
+		}
+		if here := h.config.hashing().seed; here != h.seed {
+			return nil, fmt.Errorf("%w: it was written under the key of fingerprint %#x, the key here has %#x", ErrMismatch, h.seed, here)
+		}
+	}
 	parts, err := f.parse(h, c)
 	if err != nil {
 		return nil, err
@@ -421,31 +434,37 @@ func (h *head) describe(f encoded, c *config) ([]part, error) {
 	return parts, nil
 }
 
-// readRecord decodes into dst, which stays as it is on error.
+// readLike reads a filter of the type of old, and of its key where the record needs one.
+func readLike[F any, P Decodable[F]](old P, r io.Reader) (f *F, n int64, err error) {
+	c := config{maxBytes: math.MaxUint64}
+	if h := old.hashing(); h.fn == hashSipHash {
+		c.key, c.given = h.key.Value().bytes(), optKey
+	}
+	f, s := new(F), newSource(r)
+	err = s.decode(P(f), &c)
+	return f, s.n, err
+}
+
+// readRecord reads into dst, which stays as it is on error.
 func readRecord[F any, P Decodable[F]](dst P, r io.Reader) (int64, error) {
-	s := newSource(r)
-	f := new(F)
-	err := s.decode(P(f), &readConfig)
+	f, n, err := readLike[F](dst, r)
 	if err == nil {
 		*dst = *f
 	}
-	return s.n, err
+	return n, err
 }
-
-var readConfig = config{maxBytes: math.MaxUint64}
 
 // unmarshalRecord is readRecord of a whole slice.
 func unmarshalRecord[F any, P Decodable[F]](dst P, data []byte) error {
 	r := bytes.NewReader(data)
-	f := new(F)
-	if _, err := readRecord[F](P(f), r); err != nil {
-		return err
+	f, _, err := readLike[F](dst, r)
+	if err == nil && r.Len() > 0 {
+		err = fmt.Errorf("%w: %d bytes follow the record", ErrCorrupt, r.Len())
 	}
-	if r.Len() != 0 {
-		return fmt.Errorf("%w: %d bytes follow the record", ErrCorrupt, r.Len())
+	if err == nil {
+		*dst = *f
 	}
-	*dst = *f
-	return nil
+	return err
 }
 
 func unmarshalRecordText[F any, P Decodable[F]](dst P, text []byte) error {
@@ -489,7 +508,8 @@ type Decodable[F any] interface {
 
 // Read reads one filter of type F, as WriteTo wrote it, from r and not a byte more: what follows can be read
 // next. Like ReadFrom it checks before it allocates. The options are [WithMaxBytes], which
-// refuses larger filters and from then on bounds the growth of those that grow.
+// refuses larger filters and from then on bounds the growth of those that grow, and [WithKey], without which
+// a filter in the [SipHash] scheme is [ErrMismatch].
 //
 //	f, err := bloom.Read[bloom.Filter](r)
 //

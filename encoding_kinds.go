@@ -34,7 +34,7 @@ func (h *head) layout() (l layout, err error) {
 	case k < 1 || k > maxHashes:
 		return l, fmt.Errorf("%w: %d hashes, want 1 … %d", ErrCorrupt, k, maxHashes)
 	}
-	return newLayout(Params{m, int(k), h.scheme}, h.seed), nil
+	return newLayout(Params{m, int(k), h.scheme}, h.config), nil
 }
 
 func (l *layout) head(k kind, s sizing, n uint64, estimated bool) head {
@@ -128,7 +128,7 @@ func (b *Blocked) parse(h *head, _ *config) ([]part, error) {
 	case rows < 1 || rows > maxRows:
 		return nil, fmt.Errorf("%w: %d bits in each word, want 1 … %d", ErrCorrupt, rows, maxRows)
 	}
-	b.hasher = newHasher(h.scheme, h.seed)
+	b.hasher = newHasher(h.config)
 	b.sizing, b.len, b.estimated, b.rows = h.sizing, h.len, h.estimated, int(rows)
 	return []part{{512 * n, 512 * n, func() bitset { return newLines(n).bits() }, func(read bitset) { b.lines = linesOf(read) }}}, nil
 }
@@ -170,7 +170,7 @@ func (s *Scalable) parse(h *head, c *config) ([]part, error) {
 		return nil, err
 	}
 	tightening, maxBytes := r.f64(), r.u64()
-	chain, err := parseChain(h.scheme, r)
+	chain, err := parseChain(h.config, r)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,6 @@ func (s *Scalable) parse(h *head, c *config) ([]part, error) {
 			ErrCorrupt, h.len, h.capacity, chain.len, chain.links[0].entries)
 	}
 	*s = *chain
-	s.hasher, s.inc = newHasher(h.scheme, h.seed), h.scheme.inc()
 	s.rate, s.tightening, s.maxBytes = h.rate, tightening, c.limit(maxBytes)
 	parts := make([]part, len(s.links))
 	for i := range s.links {
@@ -286,7 +285,7 @@ func newCuckooNative(p cuckooParams, width uint64, h *head) (*Cuckoo, error) {
 	}
 	c := newCuckoo(cuckooShape{
 		bucketSize: uint64(p.bucketSize), width: width, maxIterations: uint64(p.maxIterations), growth: uint64(p.expansion),
-	}, config{scheme: h.scheme, seed: h.seed}, sizing{})
+	}, h.config, sizing{})
 	slots := uint64(0)
 	for _, buckets := range c.chainBuckets(p.buckets, p.filters) {
 		if buckets > maxBits/(c.bucketSize*width) {
@@ -327,6 +326,9 @@ func (f *Filter) WriteTo(w io.Writer) (int64, error) { return writeRecord(w, f) 
 // ReadFrom makes the filter the one that was written, whatever it was; on error it stays as it was. It reads
 // one record and not a byte more, and returns the number of bytes read. [Read] returns a new filter, takes
 // options, and says which errors there are.
+//
+// A record in the [SipHash] scheme is read by a filter that has its key: make one with the same key first, or
+// use Read.
 //
 // What the record claims is checked before it is believed: from an [*os.File], [*bytes.Reader],
 // [*bytes.Buffer] or [*strings.Reader], whose length is known, the bits are allocated once; from other

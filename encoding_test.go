@@ -44,9 +44,9 @@ type encodedFilter interface {
 func writtenFilters(t testing.TB) []written {
 	var all []written
 	add := func(name string, f encodedFilter) { all = append(all, written{name, f}) }
-	for _, s := range []Scheme{Murmur3, XXHash, RedisBloom} {
-		opts := []Option{WithScheme(s)}
-		if s != RedisBloom {
+	for _, s := range []Scheme{Murmur3, XXHash, RedisBloom, SipHash} {
+		opts := []Option{withScheme(s)}
+		if s == Murmur3 || s == XXHash {
 			opts = append(opts, WithSeed(0x9e3779b97f4a7c15))
 		}
 		name := strings.ToLower(s.String())
@@ -98,22 +98,29 @@ func writtenFilters(t testing.TB) []written {
 	return all
 }
 
-// fresh is a new filter of the same kind.
+// fresh is a new filter of the same kind, with nothing but its key.
 func fresh(f encodedFilter) encodedFilter {
+	var h hasher
+	if f.hashing().fn == hashSipHash {
+		h.hash = f.hashing()
+	}
 	switch f.(type) {
 	case *Filter:
-		return new(Filter)
+		return &Filter{layout: layout{hasher: h}}
 	case *Concurrent:
-		return new(Concurrent)
+		return &Concurrent{layout: layout{hasher: h}}
 	case *Counting:
-		return new(Counting)
+		return &Counting{layout: layout{hasher: h}}
 	case *Scalable:
-		return new(Scalable)
+		return &Scalable{hasher: h}
 	case *Cuckoo:
-		return new(Cuckoo)
+		return &Cuckoo{hasher: h}
 	}
-	return new(Blocked)
+	return &Blocked{hasher: h}
 }
+
+// readAny is ReadAny with the key of the tests.
+func readAny(r io.Reader) (any, error) { return ReadAny(r, WithKey(testKey)) }
 
 func encode(t testing.TB, f encodedFilter) []byte {
 	data, err := f.AppendBinary(nil)
@@ -151,7 +158,7 @@ func TestGoldenRecords(t *testing.T) {
 			got := fresh(w.filter)
 			require.NoError(t, got.UnmarshalBinary(old))
 			requireSame(t, w.filter, got)
-			any, err := ReadAny(bytes.NewReader(old))
+			any, err := readAny(bytes.NewReader(old))
 			require.NoError(t, err)
 			require.Equal(t, data, encode(t, any.(encodedFilter)))
 		})
@@ -217,7 +224,8 @@ func TestEncodedForms(t *testing.T) {
 				for _, other := range writtenFilters(t) {
 					before := encode(t, other.filter)
 					err := other.filter.UnmarshalBinary(data)
-					if other.filter.kind() == w.filter.kind() {
+					keyed := w.filter.hashing().fn != hashSipHash || other.filter.hashing() == w.filter.hashing()
+					if other.filter.kind() == w.filter.kind() && keyed {
 						require.NoError(t, err)
 						requireSame(t, w.filter, other.filter)
 						continue
@@ -313,6 +321,39 @@ func TestReadMore(t *testing.T) {
 	require.EqualValues(t, 1<<12, s2.maxBytes)
 }
 
+// TestReadKey: what was written under a key is read under that key.
+func TestReadKey(t *testing.T) {
+	f := Must(New(100, 0.01, withScheme(SipHash)))
+	f.AddString("a")
+	data := encode(t, f)
+	require.NotContains(t, string(data), string(testKey[:8]))
+	other := testKey
+	other[0]++
+
+	got, err := Read[Filter](bytes.NewReader(data), WithKey(testKey))
+	require.NoError(t, err)
+	require.True(t, f.Equal(got))
+	for _, opts := range [][]Option{nil, {WithKey(other)}, {WithKey([16]byte{})}} {
+		_, err = Read[Filter](bytes.NewReader(data), opts...)
+		require.ErrorIs(t, err, ErrMismatch)
+		require.ErrorContains(t, err, "key of fingerprint")
+	}
+	same := Must(NewConcurrent(1, 0.5, withScheme(SipHash)))
+	require.NoError(t, same.UnmarshalBinary(data))
+	require.True(t, same.ContainsString("a"))
+	_, err = same.ReadFrom(bytes.NewReader(data))
+	require.NoError(t, err)
+	require.ErrorIs(t, new(Filter).UnmarshalBinary(data), ErrMismatch)
+	require.ErrorIs(t, Must(New(1, 0.5)).UnmarshalBinary(data), ErrMismatch)
+	stranger := Must(New(1, 0.5, WithScheme(SipHash), WithKey(other)))
+	require.ErrorIs(t, stranger.UnmarshalBinary(data), ErrMismatch)
+	require.EqualValues(t, 1, stranger.Capacity())
+	plain := encode(t, Must(New(100, 0.01)))
+	_, err = Read[Filter](bytes.NewReader(plain), WithKey(testKey))
+	require.NoError(t, err, "a key that is not needed does no harm")
+	require.NoError(t, stranger.UnmarshalBinary(plain))
+}
+
 func TestTruncatedRecords(t *testing.T) {
 	for _, w := range writtenFilters(t) {
 		data := encode(t, w.filter)
@@ -376,12 +417,12 @@ func requireSafe(t *testing.T, inputs ...[]byte) {
 	least := len(inputs[0])
 	before := allocated()
 	for i, data := range inputs {
-		got[i].filter, got[i].err = ReadAny(bytes.NewReader(data))
+		got[i].filter, got[i].err = readAny(bytes.NewReader(data))
 		least = min(least, len(data))
 	}
 	known := allocated()
 	for i, data := range inputs {
-		_, got[i].piped = ReadAny(io.MultiReader(bytes.NewReader(data)))
+		_, got[i].piped = readAny(io.MultiReader(bytes.NewReader(data)))
 	}
 	unknown := allocated() - known
 	known -= before
@@ -444,7 +485,7 @@ func TestMutatedRecords(t *testing.T) {
 		for i := range count {
 			data, summed := mutateRecord(r, good)
 			group[i%len(group)] = data
-			if _, err := ReadAny(bytes.NewReader(data)); err != nil {
+			if _, err := readAny(bytes.NewReader(data)); err != nil {
 				refused++
 			} else if !summed {
 				require.Equal(t, good, data, "it passes its checksums")
@@ -518,7 +559,7 @@ func TestForgedRecords(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			requireSafe(t, test.data)
-			_, err := ReadAny(bytes.NewReader(test.data))
+			_, err := readAny(bytes.NewReader(test.data))
 			require.Error(t, err)
 			if test.want != nil {
 				require.ErrorIs(t, err, test.want)
@@ -532,7 +573,7 @@ func TestForgedRecords(t *testing.T) {
 			binary.LittleEndian.PutUint64(b[56:], claim)
 		})
 		requireSafe(t, data)
-		_, err := ReadAny(io.MultiReader(bytes.NewReader(data)))
+		_, err := readAny(io.MultiReader(bytes.NewReader(data)))
 		require.Error(t, err)
 	}
 }

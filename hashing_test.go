@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var allSchemes = []Scheme{Murmur3, XXHash, RedisBloom}
+var allSchemes = []Scheme{Murmur3, XXHash, RedisBloom, SipHash}
 
 // newRand is a generator with a fixed seed, so that tests repeat.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -43,7 +43,7 @@ func TestMurmur3Vectors(t *testing.T) {
 		{"0123456789abcdef0", 0, 0xeb24ae8785a5c075, 0x73fb68b3313128ca},
 		{"", math.MaxUint32, 0x6af1df4d9d3bc9ec, 0x857421121ee6446b},
 	} {
-		h1, h2 := Murmur3.hashing(v.seed).sum([]byte(v.key))
+		h1, h2 := hashingOf(Murmur3, v.seed).sum([]byte(v.key))
 		require.Equal(t, [2]uint64{v.h1, v.h2}, [2]uint64{h1, h2}, "%q seed %#x", v.key, v.seed)
 	}
 }
@@ -63,7 +63,7 @@ func TestMurmur3AgainstReference(t *testing.T) {
 		for n := range 301 {
 			for at := range 17 {
 				key := buf[at : at+n]
-				h1, h2 := Murmur3.hashing(uint64(seed)).sum(key)
+				h1, h2 := hashingOf(Murmur3, uint64(seed)).sum(key)
 				sum = splitMix64(splitMix64(sum^h1) ^ h2)
 				if !littleEndian {
 					continue
@@ -91,7 +91,7 @@ func TestMurmur64A(t *testing.T) {
 		var a, b, c uint64
 		_, err := fmt.Sscanf(s.Text(), "%d %x %x %x", &n, &a, &b, &c)
 		require.NoError(t, err)
-		h1, h2 := RedisBloom.hashing(0).sum(patternKey(n))
+		h1, h2 := hashingOf(RedisBloom, 0).sum(patternKey(n))
 		require.Equal(t, [3]uint64{a, b, c}, [3]uint64{h1, h2, murmur64A(patternKey(n), 0)}, "length %d", n)
 	}
 	require.Greater(t, lines, 130)
@@ -115,7 +115,7 @@ func TestXXHash(t *testing.T) {
 // Bytes outside the key neither matter nor change.
 func TestHashStaysInsideTheKey(t *testing.T) {
 	for _, s := range allSchemes {
-		h := s.hashing(0)
+		h := hashingOf(s, 0)
 		clean, dirty := patternKey(40), make([]byte, 60)
 		for i := range 40 {
 			for j := i; j < 40; j++ {
@@ -136,7 +136,7 @@ func TestHashStaysInsideTheKey(t *testing.T) {
 
 func TestHashSeesEveryBit(t *testing.T) {
 	for _, s := range allSchemes {
-		h := s.hashing(0)
+		h := hashingOf(s, 0)
 		for n := range 65 {
 			key := patternKey(n)
 			w1, w2 := h.sum(key)
@@ -190,7 +190,7 @@ func TestPositionsAreTheFormula(t *testing.T) {
 	for _, s := range allSchemes {
 		for i := range 10_000 {
 			p := Params{Bits: randomSize(r), Hashes: 1 + r.IntN(40), Scheme: s}
-			l := newLayout(p, 0)
+			l := testLayout(p, 0)
 			h1, h2 := r.Uint64(), r.Uint64()
 			switch i % 8 {
 			case 0:
@@ -214,7 +214,7 @@ func TestFilterPositions(t *testing.T) {
 	}
 	for _, s := range allSchemes {
 		for _, m := range sizes {
-			f := Must(NewWithSize(m, 13, WithScheme(s)))
+			f := Must(NewWithSize(m, 13, withScheme(s)))
 			require.Equal(t, m, f.Bits())
 			key := make([]byte, r.IntN(40))
 			for range 20 {
@@ -237,10 +237,10 @@ func TestFilterPositions(t *testing.T) {
 
 // In the native schemes an h2 that is nothing mod m still gives k bits.
 func TestPositionsDoNotCollapse(t *testing.T) {
-	for _, s := range []Scheme{Murmur3, XXHash} {
+	for _, s := range []Scheme{Murmur3, XXHash, SipHash} {
 		for _, k := range []int{2, 7, 30} {
 			for _, m := range []uint64{uint64(k*k) + 1, 64 * uint64(k*k), 1 << 20, 958_592} {
-				l := newLayout(Params{m, k, s}, 0)
+				l := testLayout(Params{m, k, s}, 0)
 				for _, h2 := range []uint64{0, m, 17 * m} {
 					seen := map[uint64]bool{}
 					for _, pos := range l.positions(nil, l.probes(m-1, h2)) {
@@ -287,7 +287,7 @@ func TestModulusIsExact(t *testing.T) {
 // but for a chance of 0.999^7e6.
 func TestPositionsCoverTheRange(t *testing.T) {
 	for _, s := range allSchemes {
-		l := newLayout(Params{3 << 29, 3, s}, 0)
+		l := testLayout(Params{3 << 29, 3, s}, 0)
 		var thirds [3]int
 		var pos []uint64
 		for i := range uint64(1_000_000) {
@@ -301,7 +301,7 @@ func TestPositionsCoverTheRange(t *testing.T) {
 			require.InEpsilon(t, 1_000_000, n, 0.01, "%v %v", s, thirds)
 		}
 
-		l = newLayout(Params{10_000_000_000, 7, s}, 0)
+		l = testLayout(Params{10_000_000_000, 7, s}, 0)
 		largest := uint64(0)
 		for i := range uint64(1_000_000) {
 			b := uint64Bytes(i)
@@ -315,7 +315,7 @@ func TestPositionsCoverTheRange(t *testing.T) {
 
 func TestKeyForms(t *testing.T) {
 	for _, s := range allSchemes {
-		f := Must(New(100, 0.01, WithScheme(s)))
+		f := Must(New(100, 0.01, withScheme(s)))
 		require.Equal(t, f.Digest(nil), f.Digest([]byte{}))
 		require.Equal(t, f.Digest(nil), f.DigestString(""))
 		require.Equal(t, f.Digest([]byte("κλειδί")), f.DigestString("κλειδί"))
@@ -362,9 +362,9 @@ func TestForeignDigestPanics(t *testing.T) {
 // With other seeds the positions differ, and so do the false positives: of
 // those of one filter a share of about the rate is one of the other's too.
 func TestSeedsAreIndependent(t *testing.T) {
-	for _, s := range []Scheme{Murmur3, XXHash} {
-		a := Must(New(10_000, 0.01, WithScheme(s), WithSeed(1)))
-		b := Must(New(10_000, 0.01, WithScheme(s), WithSeed(1<<63)))
+	for _, s := range []Scheme{Murmur3, XXHash, SipHash} {
+		a := Must(New(10_000, 0.01, withSeed(s, 1)))
+		b := Must(New(10_000, 0.01, withSeed(s, 1<<63)))
 		for i := range uint64(10_000) {
 			a.AddUint64(i)
 			b.AddUint64(i)
@@ -386,8 +386,8 @@ func TestSeedsAreIndependent(t *testing.T) {
 }
 
 func TestSchemeNames(t *testing.T) {
-	require.Equal(t, "Murmur3 XXHash RedisBloom Scheme(9)",
-		strings.Join([]string{Murmur3.String(), XXHash.String(), RedisBloom.String(), Scheme(9).String()}, " "))
+	require.Equal(t, "Murmur3 XXHash RedisBloom SipHash Scheme(9)",
+		strings.Join([]string{Murmur3.String(), XXHash.String(), RedisBloom.String(), SipHash.String(), Scheme(9).String()}, " "))
 }
 
 func FuzzPositions(f *testing.F) {
@@ -397,7 +397,7 @@ func FuzzPositions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key []byte, m uint64, k uint16, seed uint64) {
 		m, k = m%(1<<48)+1, k%maxHashes+1
 		for _, s := range allSchemes {
-			l := newLayout(Params{m, int(k), s}, seed)
+			l := testLayout(Params{m, int(k), s}, seed)
 			h1, h2 := l.Digest(key).Words()
 			require.Equal(t, bigPositions(s, h1, h2, m, int(k)), l.Positions(nil, key))
 		}
@@ -408,7 +408,7 @@ func FuzzMurmur3(f *testing.F) {
 	f.Add([]byte("0123456789abcde"), uint32(1))
 	f.Fuzz(func(t *testing.T, key []byte, seed uint32) {
 		w1, w2 := spaolacci.Sum128WithSeed(key, seed)
-		h1, h2 := Murmur3.hashing(uint64(seed)).sum(key)
+		h1, h2 := hashingOf(Murmur3, uint64(seed)).sum(key)
 		require.Equal(t, [2]uint64{w1, w2}, [2]uint64{h1, h2})
 	})
 }

@@ -16,7 +16,7 @@ func TestMapped(t *testing.T) {
 	for _, w := range writtenFilters(t) {
 		path := filepath.Join(dir, w.name)
 		require.NoError(t, Save(path, w.filter))
-		for _, opts := range [][]Option{nil, {WithoutVerify()}} {
+		for _, opts := range [][]Option{{WithKey(testKey)}, {WithKey(testKey), WithoutVerify()}} {
 			m, err := OpenMapped(path, opts...)
 			if k := w.filter.kind(); k != kindFilter && k != kindBlocked {
 				require.ErrorIs(t, err, ErrMismatch, w.name)

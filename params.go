@@ -20,7 +20,7 @@ type Params struct {
 
 // Estimate returns the parameters that [New] with the same arguments would
 // use, without allocating the filter: also for sizes this machine could not
-// hold. The options are those of New.
+// hold. The options are those of New; the SipHash scheme needs no key here.
 //
 // In the native schemes the size starts from the textbook's ([OptimalBits],
 // with k = round(m/n·ln 2) hashes, at least 1), is rounded up to whole 64-bit
@@ -39,7 +39,7 @@ type Params struct {
 // not strictly between 0 and 1, or a bad option, and [ErrTooLarge] when the size
 // would pass 2^48 bits or the limit of [WithMaxBytes].
 func Estimate(capacity uint64, errorRate float64, opts ...Option) (Params, error) {
-	c, err := configure(opts, filterOptions)
+	c, err := configure(opts, filterOptions|optKeyless)
 	if err != nil {
 		return Params{}, err
 	}

@@ -180,7 +180,7 @@ func parseBloomHeader(header []byte) (*Scalable, error) {
 	if err := checkBloomHeaderLength(header); err != nil {
 		return nil, err
 	}
-	s, err := parseChain(RedisBloom, header)
+	s, err := parseChain(config{scheme: RedisBloom}, header)
 	if err != nil {
 		return nil, err
 	}
@@ -194,15 +194,15 @@ func parseBloomHeader(header []byte) (*Scalable, error) {
 
 // parseChain reads what appendChain wrote, whose length has been checked, without what is
 // not in it.
-func parseChain(scheme Scheme, r headerReader) (*Scalable, error) {
-	s := &Scalable{hasher: newHasher(scheme, 0), inc: scheme.inc(), len: r.u64()}
+func parseChain(c config, r headerReader) (*Scalable, error) {
+	s := &Scalable{hasher: newHasher(c), inc: c.scheme.inc(), len: r.u64()}
 	links := r.u32()
 	options, expansion := r.u32(), r.u32()
 	if links == 0 {
 		return nil, fmt.Errorf("%w: a chain of no links", ErrCorrupt)
 	}
 	var err error
-	if scheme == RedisBloom {
+	if c.scheme == RedisBloom {
 		err = s.parseRedisGrowth(options, expansion)
 	} else {
 		err = s.parseNativeGrowth(options, expansion, links)
@@ -213,7 +213,7 @@ func parseChain(scheme Scheme, r headerReader) (*Scalable, error) {
 	var counts, entries, size uint64
 	for i := range links {
 		l, err := parseLink(&r)
-		if err == nil && scheme == RedisBloom {
+		if err == nil && c.scheme == RedisBloom {
 			err = l.checkRedis(options)
 		} else if err == nil {
 			err = l.checkNative()

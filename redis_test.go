@@ -405,7 +405,7 @@ func TestOldBloomDumps(t *testing.T) {
 			// Set the bits of some keys as the server of that time did.
 			var positions []uint64
 			for i := range 20 {
-				h1, h2 := RedisBloom.hashing(0).sum(patternKey(i))
+				h1, h2 := hashingOf(RedisBloom, 0).sum(patternKey(i))
 				positions = bigPositions(RedisBloom, h1, h2, c.m, l.chain.links[0].k)
 				for _, p := range positions {
 					data[p/8] |= 1 << (p % 8)
@@ -511,7 +511,7 @@ for line in sys.stdin: print(repr(abs(math.log(float(line)) / 0.480453013918201)
 func TestRedisBitmap(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, bits := range []uint64{1, 9, 64, 1000, 412_256} {
-			f := Must(NewWithSize(bits, 5, WithScheme(s)))
+			f := Must(NewWithSize(bits, 5, withScheme(s)))
 			for i := range min(bits, 40) {
 				f.AddUint64(i)
 			}
@@ -524,7 +524,7 @@ func TestRedisBitmap(t *testing.T) {
 				}
 			}
 			kept := string(data)
-			g, err := FromRedisBitmap(data, bits, 5, WithScheme(s))
+			g, err := FromRedisBitmap(data, bits, 5, withScheme(s))
 			require.NoError(t, err)
 			require.Equal(t, kept, string(data))
 			require.True(t, g.Equal(f))
@@ -532,15 +532,15 @@ func TestRedisBitmap(t *testing.T) {
 
 			// SETBIT makes a string only as long as its last byte.
 			short := strings.TrimRight(string(data), "\x00")
-			g, err = FromRedisBitmap([]byte(short), bits, 5, WithScheme(s))
+			g, err = FromRedisBitmap([]byte(short), bits, 5, withScheme(s))
 			require.NoError(t, err)
 			require.True(t, g.Equal(f))
 
-			_, err = FromRedisBitmap(append(data, 0), bits, 5, WithScheme(s))
+			_, err = FromRedisBitmap(append(data, 0), bits, 5, withScheme(s))
 			require.ErrorIs(t, err, ErrCorrupt)
 			if bits%8 != 0 {
 				data[len(data)-1] |= 1
-				_, err = FromRedisBitmap(data, bits, 5, WithScheme(s))
+				_, err = FromRedisBitmap(data, bits, 5, withScheme(s))
 				require.ErrorIs(t, err, ErrCorrupt)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 type referenceVectors struct {
 	Scheme  string            `json:"scheme"`
 	Seed    string            `json:"seed"`
+	SipKey  string            `json:"siphash_key,omitempty"`
 	Keys    []referenceKey    `json:"keys"`
 	Filters []referenceFilter `json:"filters"`
 }
@@ -61,7 +62,7 @@ var referenceSchemes = []struct {
 }{
 	{"murmur3", Murmur3, 0}, {"murmur3-seed", Murmur3, 0x9747b28c}, {"murmur3-seed64", Murmur3, 0xfedcba9876543210},
 	{"xxhash", XXHash, 0}, {"xxhash-seed", XXHash, 0xfedcba9876543210},
-	{"redisbloom", RedisBloom, 0},
+	{"redisbloom", RedisBloom, 0}, {"siphash", SipHash, 0},
 }
 
 // referenceKeys are keys of every length up to two and a half blocks of any hash, keys
@@ -85,7 +86,11 @@ func referenceKeys() (what []string, keys [][]byte) {
 
 func makeReference(t *testing.T, s Scheme, seed uint64) referenceVectors {
 	v := referenceVectors{Scheme: s.String(), Seed: hexWord(seed)}
-	opts := []Option{WithScheme(s), WithSeed(seed)}
+	opts := []Option{withSeed(s, seed)}
+	if s == SipHash {
+		key := testConfig(s, seed).key
+		v.SipKey = hex.EncodeToString(key[:])
+	}
 	what, keys := referenceKeys()
 	hasher := Must(NewWithSize(64, 1, opts...))
 	for i, key := range keys {
@@ -94,7 +99,7 @@ func makeReference(t *testing.T, s Scheme, seed uint64) referenceVectors {
 	}
 	for _, size := range referenceSizes {
 		r := referenceFilter{Bits: size.m, Hashes: size.k}
-		l := newLayout(Params{size.m, size.k, s}, seed)
+		l := testLayout(Params{size.m, size.k, s}, seed)
 		for _, key := range keys {
 			r.Positions = append(r.Positions, l.Positions(nil, key))
 		}
@@ -235,7 +240,7 @@ func makeWorkloads() (w referenceWorkloads) {
 	schemes := []Scheme{Murmur3, XXHash, RedisBloom}
 	for _, s := range schemes {
 		for _, n := range []uint64{1e4, 1e5, 1e6, 1e8} {
-			p := Must(Estimate(n, rate, WithScheme(s)))
+			p := Must(Estimate(n, rate, withScheme(s)))
 			w.Sizes = append(w.Sizes, referenceSize{s.String(), n, rate, p.Bits, p.Hashes})
 		}
 	}
@@ -254,7 +259,7 @@ func makeWorkloads() (w referenceWorkloads) {
 			key("absent", from+j)
 		}
 		for _, s := range schemes {
-			f := Must(New(n, rate, WithScheme(s)))
+			f := Must(New(n, rate, withScheme(s)))
 			r := referenceWorkload{Scheme: s.String(), Keys: form, N: n, Bits: f.Bits(), Hashes: f.Hashes(), Absent: absent}
 			for id := range uint64(n) {
 				if f.Add(workloadKey(form, id)) {

@@ -61,7 +61,7 @@ type link struct {
 // the fewest bits in long chains (Almeida et al., section 4).
 const DefaultTightening = 0.8
 
-const scalableOptions = optScheme | optSeed | optMaxBytes | optGrowth | optTightening | optNonScaling
+const scalableOptions = optScheme | optSeed | optKey | optMaxBytes | optGrowth | optTightening | optNonScaling
 
 // WithTightening sets the rate of each link of a native [Scalable] to ratio times that
 // of the link before; strictly between 0 and 1, [DefaultTightening] by default. The
@@ -82,7 +82,7 @@ func WithNonScaling() Option {
 // keeps the rate of false positives at errorRate as it grows (see [Scalable] for
 // what the RedisBloom scheme does).
 //
-// The options are [WithScheme], [WithSeed], [WithGrowth] (2 by default; at least 1 in the native
+// The options are [WithScheme], [WithSeed], [WithKey], [WithGrowth] (2 by default; at least 1 in the native
 // schemes, 0 … 32,768 in the RedisBloom scheme, where 0 means fixed size, as EXPANSION 0
 // does), [WithTightening], [WithNonScaling] (not together with WithGrowth) and
 // [WithMaxBytes], which bounds all links together. It returns an error that wraps
@@ -96,7 +96,7 @@ func NewScalable(capacity uint64, errorRate float64, opts ...Option) (*Scalable,
 		return nil, err
 	}
 	s := &Scalable{
-		hasher: newHasher(c.scheme, c.seed), inc: c.scheme.inc(), rate: errorRate,
+		hasher: newHasher(c), inc: c.scheme.inc(), rate: errorRate,
 		growth: 2, tightening: DefaultTightening, maxBytes: c.maxBytes,
 	}
 	if err := s.configureGrowth(c); err != nil {

@@ -132,7 +132,7 @@ func TestNonScaling(t *testing.T) {
 
 func TestScalableByteLimit(t *testing.T) {
 	for _, scheme := range allSchemes {
-		s := Must(NewScalable(100, 0.01, WithScheme(scheme), WithMaxBytes(2000)))
+		s := Must(NewScalable(100, 0.01, withScheme(scheme), WithMaxBytes(2000)))
 		var refused error
 		i := uint64(0)
 		for ; refused == nil; i++ {
@@ -147,7 +147,7 @@ func TestScalableByteLimit(t *testing.T) {
 		for j := range i - 1 {
 			require.True(t, s.ContainsUint64(j), "it stays usable")
 		}
-		_, err := NewScalable(100_000, 0.01, WithScheme(scheme), WithMaxBytes(2000))
+		_, err := NewScalable(100_000, 0.01, withScheme(scheme), WithMaxBytes(2000))
 		require.ErrorIs(t, err, ErrTooLarge)
 	}
 }
@@ -199,7 +199,7 @@ func TestScalableGrowthOverflow(t *testing.T) {
 
 func TestScalableTwinsCloneReset(t *testing.T) {
 	for _, scheme := range allSchemes {
-		a, b := Must(NewScalable(10, 0.01, WithScheme(scheme))), Must(NewScalable(10, 0.01, WithScheme(scheme)))
+		a, b := Must(NewScalable(10, 0.01, withScheme(scheme))), Must(NewScalable(10, 0.01, withScheme(scheme)))
 		require.False(t, a.Contains(nil))
 		for i := range uint64(200) {
 			key := uint64Bytes(splitMix64(i))
@@ -226,7 +226,7 @@ func TestScalableTwinsCloneReset(t *testing.T) {
 		require.Zero(t, c.Len())
 		require.False(t, c.ContainsUint64(splitMix64(1)))
 		require.True(t, a.ContainsUint64(splitMix64(1)), "a clone shares nothing")
-		require.True(t, c.Equal(Must(NewScalable(10, 0.01, WithScheme(scheme)))))
+		require.True(t, c.Equal(Must(NewScalable(10, 0.01, withScheme(scheme)))))
 		require.Panics(t, func() { a.AddDigest(Digest{}) })
 		require.Panics(t, func() { a.ContainsDigest(Digest{}) })
 	}
@@ -239,7 +239,7 @@ func TestScalableTwinsCloneReset(t *testing.T) {
 
 func TestScalableNoAllocations(t *testing.T) {
 	for _, scheme := range allSchemes {
-		s := Must(NewScalable(1000, 0.01, WithScheme(scheme)))
+		s := Must(NewScalable(1000, 0.01, withScheme(scheme)))
 		key, i := []byte("a key of more than sixteen bytes"), uint64(0)
 		for range 3500 { // the third link has room for 3,000 more
 			s.AddUint64(splitMix64(i))
