@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -104,4 +106,38 @@ func TestSaveReplacesWhole(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, append(data, 1), 0o666))
 	_, err = Load[Filter](path)
 	require.ErrorIs(t, err, ErrCorrupt)
+}
+
+// TestKilledWhileSaving kills a process that saves over and over; what it leaves can always be read.
+func TestKilledWhileSaving(t *testing.T) {
+	if path := os.Getenv("BLOOM_TEST_SAVE"); path != "" {
+		f := Must(New(1_000_000, 0.01))
+		f.AddString("old")
+		for i := uint64(0); ; i++ {
+			f.AddUint64(i)
+			if err := Save(path, f); err != nil {
+				panic(err)
+			}
+		}
+	}
+	if testing.Short() {
+		t.Skip("starts programs")
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	f := Must(New(1000, 0.01))
+	f.AddString("old")
+	require.NoError(t, Save(path, f))
+	saved := false
+	for kills := 0; kills < 20 || !saved; kills++ {
+		child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileSaving$")
+		child.Env = append(os.Environ(), "BLOOM_TEST_SAVE="+path)
+		require.NoError(t, child.Start())
+		time.Sleep(time.Duration(20+3*kills) * time.Millisecond)
+		require.NoError(t, child.Process.Kill())
+		child.Wait() // killed
+		f, err := Load[Filter](path)
+		require.NoError(t, err)
+		require.True(t, f.ContainsString("old"))
+		saved = saved || f.ContainsUint64(0)
+	}
 }
