@@ -51,31 +51,6 @@ func blockedFalsePositives(b *Blocked, absent uint64) float64 {
 	return float64(n)
 }
 
-// At every load the rate is the one ErrorRate tells, within 5 sigma of a binomial, and
-// up to capacity it is at most the one asked for.
-func TestBlockedMeasuredRate(t *testing.T) {
-	sizes, absent := []uint64{100, 10_000, 1_000_000}, uint64(1_000_000)
-	if testing.Short() {
-		sizes, absent = sizes[:2], absent/10
-	}
-	for _, n := range sizes {
-		for i, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
-			b := Must(NewBlocked(n, rate, withScheme(blockedSchemes[i%len(blockedSchemes)])))
-			for step := range uint64(3) {
-				for i := range n / 2 {
-					b.AddUint64(step*n/2 + i)
-				}
-				got, want := blockedFalsePositives(b, absent), float64(absent)*b.ErrorRate()
-				require.InDelta(t, want, got, 5*math.Sqrt(want)+1, "n %d rate %v load %d/2", n, rate, step+1)
-				if most := float64(absent) * rate; step < 2 {
-					require.LessOrEqual(t, got, most+5*math.Sqrt(most), "n %d rate %v load %d/2", n, rate, step+1)
-					require.LessOrEqual(t, b.ErrorRate(), rate)
-				}
-			}
-		}
-	}
-}
-
 // More than one row of positions, down to the lowest rate: ErrorRate is exact where the
 // bits that are set are few enough to count on, which is far past capacity.
 func TestBlockedRows(t *testing.T) {

@@ -45,24 +45,6 @@ func falsePositives(f *Filter, absent uint64) int {
 	return n
 }
 
-// The rate at a load is the one ErrorRate tells from the fill: the number of false
-// positives of N absent keys is binomial, with sigma √(N·rate).
-func TestMeasuredRateIsErrorRate(t *testing.T) {
-	const n, absent = 20_000, 2_000_000
-	for _, s := range allSchemes {
-		for _, rate := range []float64{0.05, 0.01, 0.001} {
-			f := Must(New(n, rate, withScheme(s), WithMaxBytes(1e6)))
-			for step := range uint64(3) {
-				for i := range uint64(n / 2) {
-					f.AddUint64(step*n/2 + i)
-				}
-				want := absent * f.ErrorRate()
-				require.InDelta(t, want, falsePositives(f, absent), 5*math.Sqrt(want), "%v rate %v load %d/2", s, rate, step+1)
-			}
-		}
-	}
-}
-
 // Small filters keep their promise too, where the term of double hashing rules: at most
 // the rate asked for, plus 5 sigma.
 func TestSmallFiltersKeepTheirRate(t *testing.T) {

@@ -282,37 +282,6 @@ func TestModulusIsExact(t *testing.T) {
 	}
 }
 
-// Each third of m = 3·2^29 gets a third of the positions, ± 1 %: the sigma of
-// 3e6 draws is 0.08 %. At m = 1e10 the largest of 7e6 positions passes 0.999·m,
-// but for a chance of 0.999^7e6.
-func TestPositionsCoverTheRange(t *testing.T) {
-	for _, s := range allSchemes {
-		l := testLayout(Params{3 << 29, 3, s}, 0)
-		var thirds [3]int
-		var pos []uint64
-		for i := range uint64(1_000_000) {
-			b := uint64Bytes(i)
-			pos = l.Positions(pos[:0], b[:])
-			for _, p := range pos {
-				thirds[p>>29]++
-			}
-		}
-		for _, n := range thirds {
-			require.InEpsilon(t, 1_000_000, n, 0.01, "%v %v", s, thirds)
-		}
-
-		l = testLayout(Params{10_000_000_000, 7, s}, 0)
-		largest := uint64(0)
-		for i := range uint64(1_000_000) {
-			b := uint64Bytes(i)
-			for _, p := range l.Positions(pos[:0], b[:]) {
-				largest = max(largest, p)
-			}
-		}
-		require.Greater(t, largest, uint64(9_990_000_000))
-	}
-}
-
 func TestKeyForms(t *testing.T) {
 	for _, s := range allSchemes {
 		f := Must(New(100, 0.01, withScheme(s)))
@@ -357,32 +326,6 @@ func TestForeignDigestPanics(t *testing.T) {
 	require.True(t, bigger.ContainsString("key"))
 	require.True(t, counting.AddDigest(d))
 	require.True(t, counting.ContainsString("key"))
-}
-
-// With other seeds the positions differ, and so do the false positives: of
-// those of one filter a share of about the rate is one of the other's too.
-func TestSeedsAreIndependent(t *testing.T) {
-	for _, s := range []Scheme{Murmur3, XXHash, SipHash} {
-		a := Must(New(10_000, 0.01, withSeed(s, 1)))
-		b := Must(New(10_000, 0.01, withSeed(s, 1<<63)))
-		for i := range uint64(10_000) {
-			a.AddUint64(i)
-			b.AddUint64(i)
-		}
-		falseA, both := 0, 0
-		for i := range uint64(1_000_000) {
-			if a.ContainsUint64(i + 10_000) {
-				falseA++
-				if b.ContainsUint64(i + 10_000) {
-					both++
-				}
-			}
-		}
-		// About 10 000 of a's, each with a chance of about 1 % in b: 100, sigma 10.
-		want := float64(falseA) * b.ErrorRate()
-		require.InDelta(t, want, both, 5*math.Sqrt(want), "%v: %d of %d", s, both, falseA)
-		require.ErrorIs(t, a.Union(b), ErrMismatch)
-	}
 }
 
 func TestSchemeNames(t *testing.T) {
