@@ -249,7 +249,10 @@ func (b *bitset) setRedisString(src []byte) error {
 // bytes returns bytes from … to−1 of the form appendBytes writes. Where the machine
 // keeps words that way they are the bits' own memory, to be read only and until the
 // bits change; elsewhere they are a copy.
-func (b *bitset) bytes(from, to uint64) []byte {
+func (b *bitset) bytes(from, to uint64) []byte { return b.bytesOr(nil, from, to) }
+
+// bytesOr is bytes with room for a copy.
+func (b *bitset) bytesOr(copied []byte, from, to uint64) []byte {
 	if from == to {
 		return nil
 	}
@@ -258,7 +261,7 @@ func (b *bitset) bytes(from, to uint64) []byte {
 		return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))[from%8:][: to-from : to-from]
 	}
 	part := bitset{words, uint64(len(words)) * 64}
-	return part.appendBytes(nil)[from%8:][: to-from : to-from]
+	return part.appendBytes(copied[:0])[from%8:][: to-from : to-from]
 }
 
 // wordsIn takes bytes, in the form appendBytes writes, as words without a copy: they are a whole number of words,

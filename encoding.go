@@ -116,19 +116,20 @@ func (r *record) each(use func([]byte) error) error {
 	if err := use(r.header); err != nil {
 		return err
 	}
-	var buf []uint64
+	var words []uint64
 	if r.shared {
-		buf = make([]uint64, chunkBytes/8)
+		words = make([]uint64, chunkBytes/8)
 	}
+	buf := copyRoom()
 	sum := uint32(0)
 	for _, p := range r.parts {
 		for at := uint64(0); at < p.sizeBytes(); at += chunkBytes {
 			end := min(at+chunkBytes, p.sizeBytes())
 			source, from := p, at
 			if r.shared {
-				source, from = &bitset{words: (*sharedBits)(p).load(buf, at/8, end/8)}, 0
+				source, from = &bitset{words: (*sharedBits)(p).load(words, at/8, end/8)}, 0
 			}
-			chunk := source.bytes(from, from+end-at)
+			chunk := source.bytesOr(buf, from, from+end-at)
 			sum = crc32.Update(sum, castagnoli, chunk)
 			if err := use(chunk); err != nil {
 				return err
@@ -136,6 +137,14 @@ func (r *record) each(use func([]byte) error) error {
 		}
 	}
 	return use(binary.LittleEndian.AppendUint32(nil, sum))
+}
+
+// copyRoom is where bits become bytes, on machines where they are not bytes already.
+func copyRoom() []byte {
+	if littleEndian {
+		return nil
+	}
+	return make([]byte, chunkBytes)
 }
 
 func (r *record) appendTo(dst []byte) []byte {
@@ -353,9 +362,10 @@ func (s *source) bits(p part, sum *uint32) (b bitset, err error) {
 		at += uint64(len(piece))
 		ps[i] = nil // it may go
 	}
+	buf := copyRoom()
 	for at < size {
 		end := min(at+chunkBytes, size)
-		chunk := b.bytes(at, end)
+		chunk := b.bytesOr(buf, at, end)
 		if err := s.read(chunk); err != nil {
 			return b, err
 		}
