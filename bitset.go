@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"slices"
 	"unsafe"
 )
@@ -331,70 +332,93 @@ func (f *fields) put(i, v uint64) {
 func (f *fields) clone() fields { return fields{f.bitset.clone(), f.width} }
 
 // rows are fields in rows: number j of row i is field i·each+j. A row is searched
-// a group of numbers at a time, with one comparison of a word: half the time of a
+// a group of numbers at a time, with one load and one comparison: half the time of a
 // loop over the numbers.
 type rows struct {
 	fields
 	each  uint64 // numbers a row
-	group uint64 // numbers a comparison: as many as a word holds, at most a row
+	bits  uint64 // bits a row
+	span  uint64 // bits a group; the last group of a row may overlap the one before
 	units uint64 // the lowest bit of each number of a group
+	highs uint64 // the highest
+	top   uint64 // the last byte from which 8 can be read
 }
 
-// newRows takes bits as rows of so many numbers each.
+// newRows takes bits as rows of so many numbers each, of 32 bits at most.
 func newRows(bits bitset, each, width uint64) rows {
-	r := rows{fields: fields{bits, width}, each: each, group: min(each, 64/width)}
-	for i := range r.group {
+	r := rows{fields: fields{bits, width}, each: each, bits: each * width, top: bits.sizeBytes() - 8}
+	// A load brings 64 bits from the start of a byte: 57 are there in any case, and all if
+	// every group starts with a byte.
+	group := min(each, 57/width)
+	if whole := min(each, 64/width); r.bits%8 == 0 && whole*width%8 == 0 {
+		group = whole
+	}
+	r.span = group * width
+	for i := range group {
 		r.units |= 1 << (i * width)
 	}
+	r.highs = r.units << (width - 1)
 	return r
 }
 
-func (r *rows) clone() rows { return rows{r.fields.clone(), r.each, r.group, r.units} }
+func (r *rows) clone() rows {
+	c := *r
+	c.bitset = r.bitset.clone()
+	return c
+}
 
 // find returns the first field of row i that is v.
 func (r *rows) find(i, v uint64) (field uint64, ok bool) {
-	field, end := i*r.each, (i+1)*r.each
-	for ; field+r.group <= end; field += r.group {
-		if m := r.matches(field, v); m != 0 {
-			return field + uint64(bits.TrailingZeros64(m))/r.width, true
+	start, last, pattern := i*r.bits, r.bits-r.span, v*r.units
+	for at := uint64(0); ; at = min(at+r.span, last) {
+		if m := r.matches(start+at, pattern) & r.highs; m != 0 {
+			return (start + at + uint64(bits.TrailingZeros64(m))) / r.width, true
+		}
+		if at == last {
+			return 0, false
 		}
 	}
-	for ; field < end; field++ {
-		if r.get(field) == v {
-			return field, true
-		}
-	}
-	return 0, false
 }
 
-// either reports whether row i or row j has a v.
+// either reports whether row i or row j has a v. There is one branch for both: which of
+// them has it is a coin toss, and two loads that do not wait for each other cost
+// little more than one.
 func (r *rows) either(i, j, v uint64) bool {
-	if r.group < r.each {
-		_, ok := r.find(i, v)
-		if !ok {
-			_, ok = r.find(j, v)
+	i, j = i*r.bits, j*r.bits
+	last, pattern := r.bits-r.span, v*r.units
+	for at := uint64(0); ; at = min(at+r.span, last) {
+		if (r.matches(i+at, pattern)|r.matches(j+at, pattern))&r.highs != 0 {
+			return true
 		}
-		return ok
+		if at == last {
+			return false
+		}
 	}
-	// One branch for both rows: which of them has v is a coin toss, and two loads
-	// that do not wait for each other cost little more than one.
-	return r.matches(i*r.each, v)|r.matches(j*r.each, v) != 0
 }
 
-// matches compares the group of numbers from field on with v: 0 if none is v, else
-// its lowest set bit is the highest of the first number that is. Other bits mean
-// nothing.
-func (r *rows) matches(field, v uint64) uint64 {
-	at := field * r.width
-	s := at & 63
-	// The last word that the group reaches may be the first again: then what it adds
-	// to x is above the group.
-	last := (at + r.group*r.width - 1) >> 6
-	x := r.words[at>>6]>>s | r.words[last]<<1<<(63-s)
-	// A number that is v becomes 0. Subtracting 1 sets a highest bit that was clear
+// matches compares the group that starts with bit at with pattern, v in each number: of the
+// highest bits of its numbers, none is set if none is v, else the lowest that is set is that of
+// the first number that is. Other bits mean nothing.
+func (r *rows) matches(at, pattern uint64) uint64 {
+	x := r.load(at) ^ pattern
+	// A number that is v is 0 now. Subtracting 1 sets a highest bit that was clear
 	// only in a 0, or in a 1 that a 0 below it borrows from.
-	x ^= r.units * v
-	return (x - r.units) &^ x & (r.units << (r.width - 1))
+	return (x - r.units) &^ x
+}
+
+// bigEndian reports whether this machine keeps the high byte of a word first. Unlike
+// littleEndian it is a constant, for where a branch would cost.
+const bigEndian = runtime.GOARCH == "s390x" || runtime.GOARCH == "ppc64" || runtime.GOARCH == "mips" || runtime.GOARCH == "mips64"
+
+// load returns the group that starts with bit at, and whatever follows it.
+func (r *rows) load(at uint64) uint64 {
+	if bigEndian {
+		s := at & 63
+		return r.words[at>>6]>>s | r.words[(at+r.span-1)>>6]<<1<<(63-s)
+	}
+	first := min(at>>3, r.top)
+	p := (*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(r.words)), first))
+	return binary.LittleEndian.Uint64(p[:]) >> ((at - 8*first) & 63)
 }
 
 // nonzero returns how many numbers are not zero.

@@ -334,29 +334,34 @@ func newSubFilter(s cuckooShape, buckets uint64, slots bitset) subFilter {
 
 func (s *subFilter) buckets() uint64 { return s.mod.w }
 
-// bucket returns the first bucket of a key.
+// bucket returns the first bucket of a key. Where there is only one a mask does, too, for
+// any bucket.
 func (s *subFilter) bucket(h1 uint64) uint64 {
-	if s.redis {
+	if s.redis || s.mod.magic == 0 {
 		return h1 & (s.mod.w - 1)
-	}
-	if s.mod.magic == 0 {
-		return 0 // there is only one
 	}
 	return wordOf(h1, s.mod.magic, s.mod.w, s.mod.shift)
 }
 
 // alternate returns the other bucket of fp when one is i.
 func (s *subFilter) alternate(i, fp uint64) uint64 {
-	if s.redis {
+	if s.redis || s.mod.magic == 0 {
 		return (i ^ fp*0x5bd1e995) & (s.mod.w - 1)
 	}
-	j, borrow := bits.Sub64(s.bucket(fp*0x9e3779b97f4a7c15), i, 0)
-	return j + s.mod.w&-borrow
+	j := wordOf(fp*0x9e3779b97f4a7c15, s.mod.magic, s.mod.w, s.mod.shift) - i
+	return j + s.mod.w&uint64(int64(j)>>63) // below 0, so w is due; a branch would be a coin toss
 }
 
 func (s *subFilter) contains(h1, fp uint64) bool {
 	i := s.bucket(h1)
-	return s.slots.either(i, s.alternate(i, fp), fp)
+	j := s.alternate(i, fp)
+	r := &s.slots
+	// Most buckets are one group, and then this is all that either does, without the call.
+	pattern := fp * r.units
+	if (r.matches(i*r.bits, pattern)|r.matches(j*r.bits, pattern))&r.highs != 0 {
+		return true
+	}
+	return r.span < r.bits && r.either(i, j, fp)
 }
 
 func (s *subFilter) count(h1, fp uint64) int {
