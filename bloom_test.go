@@ -394,30 +394,3 @@ func TestFilterBytesAreTheSameEverywhere(t *testing.T) {
 		require.Equal(t, filterSums[s.String()], hex.EncodeToString(sum[:8]), "%v", s)
 	}
 }
-
-func FuzzFilterAgainstMap(f *testing.F) {
-	f.Add([]byte("a\nb\na"), uint16(10), uint8(3), uint8(0))
-	f.Fuzz(func(t *testing.T, script []byte, bits uint16, hashes, scheme uint8) {
-		filter, err := NewWithSize(uint64(bits)+1, int(hashes)+1, withScheme(allSchemes[int(scheme)%len(allSchemes)]))
-		require.NoError(t, err)
-		model := map[string]bool{}
-		changes := uint64(0)
-		for _, key := range bytes.Split(script, []byte("\n")) {
-			before := filter.Contains(key)
-			added := filter.Add(key)
-			require.Equal(t, !before, added)
-			require.False(t, model[string(key)] && added)
-			model[string(key)] = true
-			if added {
-				changes++
-			}
-		}
-		for key := range model {
-			require.True(t, filter.ContainsString(key))
-		}
-		require.Equal(t, changes, filter.Len())
-		require.LessOrEqual(t, changes, uint64(len(model)))
-		r := filter.bits.n % 64
-		require.True(t, r == 0 || filter.bits.words[len(filter.bits.words)-1]>>r == 0, "bits past the end are zero")
-	})
-}

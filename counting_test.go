@@ -187,24 +187,3 @@ func TestCountingLimitsAndReset(t *testing.T) {
 	require.Equal(t, Info{Kind: "Counting"}, zero.Info())
 	require.PanicsWithValue(t, zeroAdd, func() { zero.AddString("a") })
 }
-
-func FuzzCountingAgainstMultiset(f *testing.F) {
-	f.Add([]byte("\x00a\x00a\x01a\x01b"), uint8(3))
-	f.Fuzz(func(t *testing.T, script []byte, capacity uint8) {
-		c, model := Must(NewCounting(uint64(capacity)+1, 0.01)), map[byte]int{}
-		for i := 0; i+1 < len(script); i += 2 {
-			key := script[i+1 : i+2]
-			if script[i]%2 == 0 {
-				absent := !c.Contains(key)
-				require.Equal(t, absent, c.Add(key))
-				model[key[0]]++
-			} else if model[key[0]] > 0 {
-				require.True(t, c.Remove(key))
-				model[key[0]]--
-			}
-			for key, n := range model {
-				require.GreaterOrEqual(t, c.Count([]byte{key}), min(n, maxCount))
-			}
-		}
-	})
-}

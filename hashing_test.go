@@ -2,7 +2,6 @@ package bloom
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -331,27 +330,4 @@ func TestForeignDigestPanics(t *testing.T) {
 func TestSchemeNames(t *testing.T) {
 	require.Equal(t, "Murmur3 XXHash RedisBloom SipHash Scheme(9)",
 		strings.Join([]string{Murmur3.String(), XXHash.String(), RedisBloom.String(), SipHash.String(), Scheme(9).String()}, " "))
-}
-
-func FuzzPositions(f *testing.F) {
-	f.Add([]byte("key"), uint64(9592), uint16(7), uint64(0))
-	f.Add([]byte{}, uint64(1), uint16(1), uint64(math.MaxUint64))
-	f.Add(binary.LittleEndian.AppendUint64(nil, 1), uint64(1)<<48, uint16(1999), uint64(1))
-	f.Fuzz(func(t *testing.T, key []byte, m uint64, k uint16, seed uint64) {
-		m, k = m%(1<<48)+1, k%maxHashes+1
-		for _, s := range allSchemes {
-			l := testLayout(Params{m, int(k), s}, seed)
-			h1, h2 := l.Digest(key).Words()
-			require.Equal(t, bigPositions(s, h1, h2, m, int(k)), l.Positions(nil, key))
-		}
-	})
-}
-
-func FuzzMurmur3(f *testing.F) {
-	f.Add([]byte("0123456789abcde"), uint32(1))
-	f.Fuzz(func(t *testing.T, key []byte, seed uint32) {
-		w1, w2 := spaolacci.Sum128WithSeed(key, seed)
-		h1, h2 := hashingOf(Murmur3, uint64(seed)).sum(key)
-		require.Equal(t, [2]uint64{w1, w2}, [2]uint64{h1, h2})
-	})
 }
