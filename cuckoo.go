@@ -40,11 +40,12 @@ import (
 type Cuckoo struct {
 	hasher
 	cuckooShape
-	sizing   sizing
-	maxBytes uint64
-	filters  []subFilter // oldest first; none in the zero value
-	len      uint64      // fingerprints held
-	deletes  uint64      // removes since the last compaction
+	sizing     sizing
+	maxBytes   uint64
+	maxFilters int         // in the RedisBloom scheme
+	filters    []subFilter // oldest first; none in the zero value
+	len        uint64      // fingerprints held
+	deletes    uint64      // removes since the last compaction
 }
 
 const cuckooOptions = optScheme | optSeed | optKey | optMaxBytes | optGrowth | optBucketSize | optMaxIterations
@@ -116,7 +117,7 @@ func NewCuckoo(capacity uint64, errorRate float64, opts ...Option) (*Cuckoo, err
 }
 
 func newCuckoo(s cuckooShape, c config, z sizing) *Cuckoo {
-	f := &Cuckoo{hasher: newHasher(c), cuckooShape: s, sizing: z, maxBytes: c.maxBytes}
+	f := &Cuckoo{hasher: newHasher(c), cuckooShape: s, sizing: z, maxBytes: c.maxBytes, maxFilters: maxSubFilters}
 	if s.redis {
 		f.hash.fn = hashRedisCuckoo
 	}
@@ -170,7 +171,7 @@ func (c *Cuckoo) admit() error {
 	if len(c.filters) == 0 {
 		panic(zeroAdd)
 	}
-	if c.redis && len(c.filters) >= maxSubFilters {
+	if c.redis && len(c.filters) >= c.maxFilters {
 		return c.full("the chain has all the sub-filters it may have")
 	}
 	return nil

@@ -214,16 +214,25 @@ func (c *Cuckoo) mayOverflow() bool {
 	return n < c.sizing.capacity/overflowKeys
 }
 
-// grow appends the next sub-filter, or returns an ErrFull.
-func (c *Cuckoo) grow() error {
+// nextBuckets returns how many buckets the next sub-filter has, or an ErrFull.
+func (c *Cuckoo) nextBuckets() (uint64, error) {
 	buckets := c.filters[len(c.filters)-1].buckets() * c.growth
 	switch {
 	case c.mayOverflow() && len(c.filters) <= maxOverflows:
 		buckets = overflowBuckets(c.filters[0].buckets())
 	case c.growth == 0:
-		return c.full("the size is fixed")
+		return 0, c.full("the size is fixed")
 	case !c.redis && len(c.filters) >= maxSubFilters:
-		return c.full("the chain has all the sub-filters it may have")
+		return 0, c.full("the chain has all the sub-filters it may have")
+	}
+	return buckets, nil
+}
+
+// grow appends the next sub-filter, or returns an ErrFull.
+func (c *Cuckoo) grow() error {
+	buckets, err := c.nextBuckets()
+	if err != nil {
+		return err
 	}
 	if err := c.appendFilter(buckets); err != nil {
 		return fmt.Errorf("%w: %w", c.full("growth was refused"), err)

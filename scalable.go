@@ -180,30 +180,13 @@ func (s *Scalable) nextRate(last float64) float64 {
 
 // newLink makes a link, within the limit that WithMaxBytes set for all.
 func (s *Scalable) newLink(entries uint64, rate float64) (link, error) {
-	if !(rate > 0) {
-		return link{}, fmt.Errorf("%w: the rate of the next link is below what a float64 holds", ErrTooLarge)
-	}
-	l := link{entries: entries, rate: rate}
-	var bits uint64
-	if s.scheme == RedisBloom {
-		r := sizeRedis(entries, rate)
-		if s.redis.options&redisNoRounding == 0 {
-			r, l.n2 = r.roundedToPowerOfTwo()
-		}
-		if _, err := r.params(); err != nil {
-			return l, err
-		}
-		l.entries, l.bitsPerEntry, l.k, bits = r.entries, r.bitsPerEntry, r.hashes, r.bits
-	} else {
-		p, err := size(s.scheme, entries, rate)
-		if err != nil {
-			return l, err
-		}
-		l.k, bits = p.Hashes, p.Bits
+	l, bits, err := s.sizeLink(entries, rate)
+	if err != nil {
+		return l, err
 	}
 	used := s.SizeBytes()
 	if s.maxBytes < used || s.maxBytes-used < wordsFor(bits)*8 {
-		return l, fmt.Errorf("%w: %d bytes in use and %d for a link of %d keys, WithMaxBytes allows %d",
+		return l, fmt.Errorf("%w: %d bytes in use and %d for a link of %d keys, the limit is %d",
 			ErrTooLarge, used, wordsFor(bits)*8, entries, s.maxBytes)
 	}
 	if err := checkSize(bits, math.MaxUint64); err != nil {
@@ -213,20 +196,51 @@ func (s *Scalable) newLink(entries uint64, rate float64) (link, error) {
 	return l, nil
 }
 
-// grow appends the next link, or says why it cannot.
-func (s *Scalable) grow() error {
+// sizeLink is a link without its bits, and how many those are.
+func (s *Scalable) sizeLink(entries uint64, rate float64) (l link, bits uint64, err error) {
+	if !(rate > 0) {
+		return l, 0, fmt.Errorf("%w: the rate of the next link is below what a float64 holds", ErrTooLarge)
+	}
+	l = link{entries: entries, rate: rate}
+	if s.scheme == RedisBloom {
+		r := sizeRedis(entries, rate)
+		if s.redis.options&redisNoRounding == 0 {
+			r, l.n2 = r.roundedToPowerOfTwo()
+		}
+		if _, err := r.params(); err != nil {
+			return l, 0, err
+		}
+		l.entries, l.bitsPerEntry, l.k = r.entries, r.bitsPerEntry, r.hashes
+		return l, r.bits, nil
+	}
+	p, err := size(s.scheme, entries, rate)
+	l.k = p.Hashes
+	return l, p.Bits, err
+}
+
+// nextSize returns how many keys the next link is made for, and its rate.
+func (s *Scalable) nextSize() (entries uint64, rate float64, err error) {
 	last := &s.links[len(s.links)-1]
 	if s.growth == 0 {
-		return fmt.Errorf("%w: a filter that does not grow holds its %d keys", ErrFull, last.count)
+		return 0, 0, fmt.Errorf("%w: a filter that does not grow holds its %d keys", ErrFull, last.count)
 	}
 	if s.scheme != RedisBloom && len(s.links) == maxLinks {
-		return fmt.Errorf("%w: %d links, the limit", ErrTooLarge, maxLinks)
+		return 0, 0, fmt.Errorf("%w: %d links, the limit", ErrTooLarge, maxLinks)
 	}
-	entries := last.entries * uint64(s.growth)
+	entries = last.entries * uint64(s.growth)
 	if entries/uint64(s.growth) != last.entries {
-		return fmt.Errorf("%w: a link of %d times %d keys", ErrTooLarge, s.growth, last.entries)
+		return 0, 0, fmt.Errorf("%w: a link of %d times %d keys", ErrTooLarge, s.growth, last.entries)
 	}
-	next, err := s.newLink(entries, s.nextRate(last.rate))
+	return entries, s.nextRate(last.rate), nil
+}
+
+// grow appends the next link, or says why it cannot.
+func (s *Scalable) grow() error {
+	entries, rate, err := s.nextSize()
+	if err != nil {
+		return err
+	}
+	next, err := s.newLink(entries, rate)
 	if err != nil {
 		return err
 	}
