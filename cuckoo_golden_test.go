@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
 
@@ -97,7 +98,7 @@ func (c *Cuckoo) slotBytes() (b []byte) {
 }
 
 func TestCuckooGolden(t *testing.T) {
-	for _, life := range loadGolden(t, "cf") {
+	for _, life := range golden.Lives(t, "testdata/golden", "cf") {
 		t.Run(life.Name, func(t *testing.T) {
 			c := newCuckooReserve(t, life.Reserve)
 			for _, step := range life.Steps {
@@ -107,7 +108,7 @@ func TestCuckooGolden(t *testing.T) {
 				}
 				var keys []string
 				for i := range step.Count {
-					keys = append(keys, string(step.item(t, step.From+i)))
+					keys = append(keys, string(step.Item(t, step.From+i)))
 				}
 				if step.Op == "CF.COUNT" {
 					for i, key := range keys {
@@ -116,7 +117,7 @@ func TestCuckooGolden(t *testing.T) {
 					continue
 				}
 				replies := cuckooReplies(c, step.Op, keys)
-				step.eachReply(t, func([]byte) byte {
+				step.EachReply(t, func([]byte) byte {
 					next := replies[0]
 					replies = replies[1:]
 					return next
@@ -127,15 +128,15 @@ func TestCuckooGolden(t *testing.T) {
 				"Number of filters": float64(len(slices.Collect(c.SubFilters()))), "Number of items inserted": float64(c.Len()),
 				"Number of items deleted": float64(c.Deletes()), "Bucket size": float64(c.BucketSize()),
 				"Expansion rate": float64(c.Growth()), "Max iterations": float64(c.MaxIterations()),
-			}, life.infoNumbers())
+			}, life.InfoNumbers())
 			require.Equal(t, fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
 				c.bucketSize, c.filters[0].buckets(), c.Len(), c.deletes, len(c.filters), c.maxIterations, c.growth), life.Debug)
 			var slots []byte
 			l := NewCuckooLoader()
 			for i, chunk := range life.Chunks {
-				require.NoError(t, l.LoadChunk(chunk.Iter, chunk.data(t)))
+				require.NoError(t, l.LoadChunk(chunk.Iter, chunk.Data(t)))
 				if i > 0 {
-					slots = append(slots, chunk.data(t)...)
+					slots = append(slots, chunk.Data(t)...)
 				}
 			}
 			require.Equal(t, slots, c.slotBytes())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +30,7 @@ func (s *script) key() []byte {
 		key := uint64Bytes(uint64(b))
 		return key[:]
 	default:
-		return patternKey(int(b - 127))
+		return golden.PatternKey(int(b - 127))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/redbloom-go/bloom/internal/golden"
 	spaolacci "github.com/spaolacci/murmur3"
 	"github.com/stretchr/testify/require"
 )
@@ -19,15 +20,6 @@ var allSchemes = []Scheme{Murmur3, XXHash, RedisBloom, SipHash}
 
 // newRand is a generator with a fixed seed, so that tests repeat.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
-
-// patternKey is the key of the given length in golden/hash-murmur64a.txt.
-func patternKey(length int) []byte {
-	key := make([]byte, length)
-	for j := range key {
-		key[j] = byte(131*j + 7)
-	}
-	return key
-}
 
 func TestMurmur3Vectors(t *testing.T) {
 	for _, v := range []struct {
@@ -90,8 +82,8 @@ func TestMurmur64A(t *testing.T) {
 		var a, b, c uint64
 		_, err := fmt.Sscanf(s.Text(), "%d %x %x %x", &n, &a, &b, &c)
 		require.NoError(t, err)
-		h1, h2 := hashingOf(RedisBloom, 0).sum(patternKey(n))
-		require.Equal(t, [3]uint64{a, b, c}, [3]uint64{h1, h2, murmur64A(patternKey(n), 0)}, "length %d", n)
+		h1, h2 := hashingOf(RedisBloom, 0).sum(golden.PatternKey(n))
+		require.Equal(t, [3]uint64{a, b, c}, [3]uint64{h1, h2, murmur64A(golden.PatternKey(n), 0)}, "length %d", n)
 	}
 	require.Greater(t, lines, 130)
 }
@@ -103,11 +95,11 @@ func TestXXHash(t *testing.T) {
 	require.Equal(t, uint64(0xe220a8397b1dcdaf), splitMix64(0)) // first output of the generator from state 0
 	for n := range 301 {
 		d := xxhash.NewWithSeed(12345)
-		d.Write(patternKey(n))
-		h1, _ := xxhash64(patternKey(n), 12345)
+		d.Write(golden.PatternKey(n))
+		h1, _ := xxhash64(golden.PatternKey(n), 12345)
 		require.Equal(t, d.Sum64(), h1)
-		h1, _ = xxhash64(patternKey(n), 0)
-		require.Equal(t, xxhash.Sum64(patternKey(n)), h1)
+		h1, _ = xxhash64(golden.PatternKey(n), 0)
+		require.Equal(t, xxhash.Sum64(golden.PatternKey(n)), h1)
 	}
 }
 
@@ -115,7 +107,7 @@ func TestXXHash(t *testing.T) {
 func TestHashStaysInsideTheKey(t *testing.T) {
 	for _, s := range allSchemes {
 		h := hashingOf(s, 0)
-		clean, dirty := patternKey(40), make([]byte, 60)
+		clean, dirty := golden.PatternKey(40), make([]byte, 60)
 		for i := range 40 {
 			for j := i; j < 40; j++ {
 				for k := range dirty {
@@ -137,7 +129,7 @@ func TestHashSeesEveryBit(t *testing.T) {
 	for _, s := range allSchemes {
 		h := hashingOf(s, 0)
 		for n := range 65 {
-			key := patternKey(n)
+			key := golden.PatternKey(n)
 			w1, w2 := h.sum(key)
 			for bit := range 8 * n {
 				key[bit/8] ^= 1 << (bit % 8)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,19 +22,19 @@ func dumpCuckoo(c *Cuckoo, maxChunk int) (cursors []int64, chunks [][]byte) {
 // Every recorded dump, loaded from the recorded chunks, dumps the same again, at
 // any limit on chunks and in any order.
 func TestCuckooDumps(t *testing.T) {
-	for _, life := range loadGolden(t, "cf") {
+	for _, life := range golden.Lives(t, "testdata/golden", "cf") {
 		l := NewCuckooLoader()
 		for _, c := range life.Chunks {
 			_, err := l.Finish()
 			require.ErrorIs(t, err, ErrIncomplete)
-			require.NoError(t, l.LoadChunk(c.Iter, c.data(t)))
+			require.NoError(t, l.LoadChunk(c.Iter, c.Data(t)))
 		}
 		c, err := l.Finish()
 		require.NoError(t, err)
 		cursors, chunks := dumpCuckoo(c, 0)
 		require.Len(t, chunks, len(life.Chunks))
 		for i, want := range life.Chunks {
-			want.same(t, cursors[i], chunks[i])
+			want.Same(t, cursors[i], chunks[i])
 		}
 		size := int(c.filters[0].slots.byteLen())
 		for _, limit := range []int{1, 7, size - 1, size, size + 1} {
@@ -123,14 +124,14 @@ func TestMutatedCuckooDumps(t *testing.T) {
 		mutations /= 50
 	}
 	r := newRand(73)
-	lives := loadGolden(t, "cf")
+	lives := golden.Lives(t, "testdata/golden", "cf")
 	refused := 0
 	for i := range mutations {
 		life := lives[i%len(lives)]
 		chunks := make([][]byte, len(life.Chunks))
 		total := 0
 		for j, c := range life.Chunks {
-			chunks[j] = c.data(t)
+			chunks[j] = c.Data(t)
 			total += len(chunks[j])
 		}
 		victim := 0

@@ -12,12 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
 
 // reserveGolden makes the filter that a recorded BF.RESERVE made. The command takes rates
 // above 0.25 as 0.25.
-func reserveGolden(t *testing.T, life goldenLife) *Scalable {
+func reserveGolden(t *testing.T, life golden.Life) *Scalable {
 	capacity, rate, opts := uint64(100), 0.01, []Option{WithScheme(RedisBloom)}
 	if args := life.Reserve; args != nil {
 		var err error
@@ -43,22 +44,22 @@ func reserveGolden(t *testing.T, life goldenLife) *Scalable {
 	return Must(NewScalable(capacity, rate, opts...))
 }
 
-func replayBloom(t *testing.T, s *Scalable, steps []goldenStep) {
+func replayBloom(t *testing.T, s *Scalable, steps []golden.Step) {
 	for _, step := range steps {
 		switch step.Op {
 		case "BF.ADD":
-			step.eachReply(t, func(item []byte) byte {
+			step.EachReply(t, func(item []byte) byte {
 				added, err := s.Add(item)
 				if err != nil {
 					require.ErrorIs(t, err, ErrFull)
 					return 'E'
 				}
-				return bit(added)
+				return golden.Bit(added)
 			})
 		case "BF.MADD":
 			replayMAdd(t, s, step)
 		case "BF.EXISTS", "BF.MEXISTS":
-			step.eachReply(t, func(item []byte) byte { return bit(s.Contains(item)) })
+			step.EachReply(t, func(item []byte) byte { return golden.Bit(s.Contains(item)) })
 		default:
 			require.FailNow(t, "unknown op", step.Op)
 		}
@@ -70,16 +71,16 @@ func replayBloom(t *testing.T, s *Scalable, steps []goldenStep) {
 
 // replayMAdd sends 500 items a command: each ends at its first refusal, so that
 // its later items have no reply.
-func replayMAdd(t *testing.T, s *Scalable, step goldenStep) {
+func replayMAdd(t *testing.T, s *Scalable, step golden.Step) {
 	var replies []byte
 	for from := uint64(0); from < step.Count; from += 500 {
 		var keys [][]byte
 		for i := from; i < min(from+500, step.Count); i++ {
-			keys = append(keys, step.item(t, step.From+i))
+			keys = append(keys, step.Item(t, step.From+i))
 		}
 		answers, err := s.AddMany(nil, keys)
 		for _, a := range answers {
-			replies = append(replies, bit(a))
+			replies = append(replies, golden.Bit(a))
 		}
 		if err != nil {
 			require.ErrorIs(t, err, ErrFull)
@@ -89,20 +90,20 @@ func replayMAdd(t *testing.T, s *Scalable, step goldenStep) {
 	replayed := step
 	replayed.Count = uint64(len(replies))
 	i := 0
-	replayed.eachReply(t, func([]byte) byte { i++; return replies[i-1] })
+	replayed.EachReply(t, func([]byte) byte { i++; return replies[i-1] })
 }
 
-func checkBloomEnd(t *testing.T, s *Scalable, life goldenLife) {
+func checkBloomEnd(t *testing.T, s *Scalable, life golden.Life) {
 	i := 0
 	for cursor, chunk := range s.ScanDump(0) {
 		require.Less(t, i, len(life.Chunks))
-		life.Chunks[i].same(t, cursor, chunk)
+		life.Chunks[i].Same(t, cursor, chunk)
 		i++
 	}
 	require.Equal(t, len(life.Chunks), i)
 
 	links := slices.Collect(s.Links())
-	info := life.infoNumbers()
+	info := life.InfoNumbers()
 	require.Equal(t, info["Capacity"], float64(s.Capacity()))
 	require.Equal(t, info["Size"], float64(32+64*uint64(len(links))+s.SizeBytes()))
 	require.Equal(t, info["Number of filters"], float64(len(links)))
@@ -118,20 +119,20 @@ func checkBloomEnd(t *testing.T, s *Scalable, life goldenLife) {
 // Every recorded life: replies, exact false positives, counts and numbers, and each byte of the
 // dump; then the dump loaded, which answers alike and dumps alike.
 func TestGoldenBloom(t *testing.T) {
-	for _, life := range loadGolden(t, "bf") {
+	for _, life := range golden.Lives(t, "testdata/golden", "bf") {
 		t.Run(life.Name, func(t *testing.T) {
 			s := reserveGolden(t, life)
 			replayBloom(t, s, life.Steps)
 			checkBloomEnd(t, s, life)
 
-			if life.partial() {
+			if life.Partial() {
 				return
 			}
 			loader := NewScalableLoader()
 			for _, c := range life.Chunks {
 				_, err := loader.Finish()
 				require.ErrorIs(t, err, ErrIncomplete)
-				require.NoError(t, loader.LoadChunk(c.Iter, c.data(t)))
+				require.NoError(t, loader.LoadChunk(c.Iter, c.Data(t)))
 			}
 			loaded, err := loader.Finish()
 			require.NoError(t, err)
@@ -140,7 +141,7 @@ func TestGoldenBloom(t *testing.T) {
 			checkBloomEnd(t, loaded, life)
 			for _, step := range life.Steps {
 				for i := range step.Count {
-					item := step.item(t, step.From+i)
+					item := step.Item(t, step.From+i)
 					require.Equal(t, s.Contains(item), loaded.Contains(item))
 				}
 			}
@@ -405,7 +406,7 @@ func TestOldBloomDumps(t *testing.T) {
 			// Set the bits of some keys as the server of that time did.
 			var positions []uint64
 			for i := range 20 {
-				h1, h2 := hashingOf(RedisBloom, 0).sum(patternKey(i))
+				h1, h2 := hashingOf(RedisBloom, 0).sum(golden.PatternKey(i))
 				positions = bigPositions(RedisBloom, h1, h2, c.m, l.chain.links[0].k)
 				for _, p := range positions {
 					data[p/8] |= 1 << (p % 8)
@@ -416,7 +417,7 @@ func TestOldBloomDumps(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.m, s.Bits())
 			for i := range 20 {
-				require.True(t, s.Contains(patternKey(i)))
+				require.True(t, s.Contains(golden.PatternKey(i)))
 			}
 			require.False(t, s.Contains([]byte("absent")))
 			_, chunks := dumpOf(s, 0)

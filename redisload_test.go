@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,14 +45,14 @@ func TestMutatedBloomDumps(t *testing.T) {
 		mutations /= 50
 	}
 	r := newRand(70)
-	lives := slices.DeleteFunc(loadGolden(t, "bf"), goldenLife.partial)
+	lives := slices.DeleteFunc(golden.Lives(t, "testdata/golden", "bf"), golden.Life.Partial)
 	refused := 0
 	for i := range mutations {
 		life := lives[i%len(lives)]
 		chunks := make([][]byte, len(life.Chunks))
 		total := 0
 		for j, c := range life.Chunks {
-			chunks[j] = c.data(t)
+			chunks[j] = c.Data(t)
 			total += len(chunks[j])
 		}
 		victim := 0
@@ -83,7 +84,7 @@ func TestMutatedBloomDumps(t *testing.T) {
 	}
 	require.Greater(t, refused, mutations/4)
 	for _, life := range lives { // every truncation of every header
-		header := life.Chunks[0].data(t)
+		header := life.Chunks[0].Data(t)
 		for n := range header {
 			_, err := parseBloomHeader(header[:n])
 			require.Error(t, err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
 
@@ -341,7 +342,7 @@ func TestSipHashKeyIsNotShown(t *testing.T) {
 
 func BenchmarkHash(b *testing.B) {
 	for _, n := range []int{8, 16, 32, 256} {
-		key := patternKey(n)
+		key := golden.PatternKey(n)
 		for _, s := range allSchemes {
 			b.Run(fmt.Sprintf("scheme=%v/bytes=%d", s, n), func(b *testing.B) {
 				h := hashingOf(s, 0)

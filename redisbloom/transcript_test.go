@@ -1,110 +1,21 @@
 package redisbloom
 
 import (
-	"bufio"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"os"
-	"strconv"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/golden"
 	"github.com/stretchr/testify/require"
 )
-
-// A line of a transcript, recorded from a server: ../testdata/golden/FORMAT.md.
-type transcriptLine struct {
-	Proto int
-	Argv  []json.RawMessage
-	Reply map[string]json.RawMessage
-}
-
-func (l transcriptLine) args(t *testing.T) [][]byte {
-	var args [][]byte
-	for _, raw := range l.Argv {
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			var binary struct{ B64 []byte }
-			require.NoError(t, json.Unmarshal(raw, &binary))
-			s = string(binary.B64)
-		}
-		args = append(args, []byte(s))
-	}
-	return args
-}
-
-// wire writes a recorded reply as it went over the wire.
-func wire(t *testing.T, reply map[string]json.RawMessage) string {
-	require.Len(t, reply, 1)
-	for kind, raw := range reply {
-		var s string
-		_ = json.Unmarshal(raw, &s)
-		switch kind {
-		case "simple":
-			return "+" + s + "\r\n"
-		case "error":
-			return "-" + s + "\r\n"
-		case "int":
-			return ":" + string(raw) + "\r\n"
-		case "bool":
-			return "#" + string(raw[:1]) + "\r\n"
-		case "nullbulk":
-			return "$-1\r\n"
-		case "nullarray":
-			return "*-1\r\n"
-		case "null":
-			return "_\r\n"
-		case "bulk":
-			return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s)
-		case "bulk64":
-			data, err := base64.StdEncoding.DecodeString(s)
-			require.NoError(t, err)
-			return fmt.Sprintf("$%d\r\n%s\r\n", len(data), data)
-		case "array":
-			var elems []map[string]json.RawMessage
-			require.NoError(t, json.Unmarshal(raw, &elems))
-			out := "*" + strconv.Itoa(len(elems)) + "\r\n"
-			for _, elem := range elems {
-				out += wire(t, elem)
-			}
-			return out
-		case "map":
-			var pairs [][2]map[string]json.RawMessage
-			require.NoError(t, json.Unmarshal(raw, &pairs))
-			out := "%" + strconv.Itoa(len(pairs)) + "\r\n"
-			for _, pair := range pairs {
-				out += wire(t, pair[0]) + wire(t, pair[1])
-			}
-			return out
-		}
-		require.FailNow(t, "unknown kind of reply", kind)
-	}
-	return ""
-}
 
 // Every recorded command gets the recorded reply, to the byte.
 func TestTranscripts(t *testing.T) {
 	for _, name := range []string{"bf", "cf"} {
 		t.Run(name, func(t *testing.T) {
-			file, err := os.Open("../testdata/golden/transcript-" + name + ".jsonl")
-			require.NoError(t, err)
-			defer file.Close()
-			e, proto, n := New(), 2, 0
-			lines := bufio.NewScanner(file)
-			lines.Buffer(nil, 1<<20)
-			for lines.Scan() {
-				var line transcriptLine
-				require.NoError(t, json.Unmarshal(lines.Bytes(), &line))
-				if line.Proto != 0 {
-					proto = line.Proto
-					continue
-				}
-				got := e.Do(line.args(t)...).Append(nil, proto)
-				require.Equal(t, wire(t, line.Reply), string(got), "RESP%d: %.200s", proto, lines.Text())
-				n++
+			e := New()
+			for _, x := range golden.Transcript(t, "../testdata/golden/transcript-"+name+".jsonl") {
+				got := e.Do(x.Args...).Append(nil, x.Proto)
+				require.Equal(t, x.Wire, string(got), "RESP%d: %.200q", x.Proto, x.Args)
 			}
-			require.NoError(t, lines.Err())
-			require.Greater(t, n, 150)
 		})
 	}
 }
