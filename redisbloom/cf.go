@@ -254,20 +254,12 @@ func cfDel(e *Engine, args [][]byte) Reply {
 	case en.cf == nil:
 		return errReply(en.load.incomplete())
 	}
-	removed := e.shrinking(en, func() bool { return en.cf.Remove(args[2]) })
-	return boolReply(removed)
-}
-
-// shrinking runs what may drop sub-filters, and gives back their memory.
-func (e *Engine) shrinking(en *entry, f func() bool) bool {
-	filters, size := en.cf.SubFilterCount(), en.cf.SizeBytes()
-	result := f()
-	if dropped := filters - en.cf.SubFilterCount(); dropped > 0 {
-		freed := size - en.cf.SizeBytes() + linkOverhead*uint64(dropped)
-		e.mem.release(freed)
-		en.bytes -= freed
+	filters := en.cf.SubFilterCount()
+	removed := en.cf.Remove(args[2])
+	if en.cf.SubFilterCount() < filters {
+		e.mem.settle(args[1], en)
 	}
-	return result
+	return boolReply(removed)
 }
 
 func cfCompact(e *Engine, args [][]byte) Reply {
@@ -282,7 +274,8 @@ func cfCompact(e *Engine, args [][]byte) Reply {
 	case en.cf == nil:
 		return errReply(en.load.incomplete())
 	}
-	e.shrinking(en, func() bool { en.cf.Compact(); return true })
+	en.cf.Compact()
+	e.mem.settle(args[1], en)
 	return replyOK
 }
 

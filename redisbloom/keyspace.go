@@ -207,8 +207,25 @@ func (m *memory) reserve(n uint64) bool {
 
 func (m *memory) release(n uint64) { m.used.Add(-n) }
 
-// count sets what en is counted with, without a look at the limit.
-func (m *memory) count(en *entry, bytes uint64) {
+// settle counts en with what it takes now, after a command that was for less than it had reserved
+// or gave memory back.
+func (m *memory) settle(key []byte, en *entry) {
+	bytes := en.size(key)
 	m.used.Add(bytes - en.bytes)
 	en.bytes = bytes
+}
+
+// size is what an entry takes.
+func (en *entry) size(key []byte) uint64 {
+	bytes := keyOverhead + uint64(len(key)+len(en.str))
+	switch {
+	case en.load != nil:
+		bytes += en.load.size()
+	case en.bf != nil:
+		h := en.bfHeader()
+		bytes += linkOverhead*uint64(len(h.links)) + en.bf.SizeBytes()
+	case en.cf != nil:
+		bytes += linkOverhead*uint64(en.cf.SubFilterCount()) + en.cf.SizeBytes()
+	}
+	return bytes
 }

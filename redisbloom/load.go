@@ -17,9 +17,29 @@ import (
 // loading is a filter that is not all here yet.
 type loading struct {
 	header []byte
-	total  uint64                // bytes of the filter
+	parts  int                   // links or sub-filters
+	total  uint64                // bytes of all parts
+	chunks uint64                // that have come
 	bf     *bloom.ScalableLoader // one of the two
 	cf     *bloom.CuckooLoader
+}
+
+// chunkOverhead is what a chunk takes beside its bytes as long as its part has not been allocated, about.
+const chunkOverhead = 96
+
+// size is what the filter will take. It is counted from the header on, and not allocated before a quarter of a
+// part is here.
+func (l *loading) size() uint64 {
+	return uint64(len(l.header)) + linkOverhead*uint64(l.parts) + l.total + chunkOverhead*l.chunks
+}
+
+// counted reserves the memory for one more chunk; it is given back when the key is settled.
+func (l *loading) counted(m *memory) bool {
+	if !m.reserve(chunkOverhead) {
+		return false
+	}
+	l.chunks++
+	return true
 }
 
 // incomplete is the reply of a command that needs the whole filter.
@@ -107,7 +127,9 @@ func bfLoadChunk(e *Engine, args [][]byte) Reply {
 	if cursor <= 0 || cursor < int64(len(chunk)) {
 		return errReply(ErrBadData)
 	}
-	return errorOrOK(e.bfPlace(en, cursor, chunk))
+	err := e.bfPlace(en, cursor, chunk)
+	e.mem.settle(key, en)
+	return errorOrOK(err)
 }
 
 func errorOrOK(err ErrorReply) Reply {
@@ -118,27 +140,51 @@ func errorOrOK(err ErrorReply) Reply {
 }
 
 func (e *Engine) bfLoadHeader(key []byte, en *entry, header []byte) ErrorReply {
-	l := &loading{header: bytes.Clone(header), bf: bloom.NewScalableLoader()}
-	if err := l.bf.LoadChunk(1, header); err != nil {
-		if errors.Is(err, bloom.ErrVersion) || errors.Is(err, bloom.ErrTooLarge) {
-			return ErrorReply("ERR cannot load this dump: " + err.Error())
-		}
-		return ErrBadData
+	l, err := newBFLoading(header)
+	if err != nil {
+		return headerRefused(err, ErrBadData)
 	}
-	h := parseBFHeader(l.header)
-	l.total = h.bytes()
-	return e.startLoading(key, en, kindBF, l, len(h.links))
+	return e.startLoading(key, en, kindBF, l)
 }
 
-// startLoading fills in an entry that was just made. What the filter will take is counted from
-// now on; it is not allocated before a part of it is here.
-func (e *Engine) startLoading(key []byte, en *entry, k kind, l *loading, parts int) ErrorReply {
-	bytes := keyOverhead + uint64(len(key)+len(l.header)) + linkOverhead*uint64(parts) + l.total
+// headerRefused is the reply for an error of a loader: other for what the server refuses as well.
+func headerRefused(err error, other ErrorReply) ErrorReply {
+	if errors.Is(err, bloom.ErrVersion) || errors.Is(err, bloom.ErrTooLarge) {
+		return ErrorReply("ERR cannot load this dump: " + err.Error())
+	}
+	return other
+}
+
+func newBFLoading(header []byte) (*loading, error) {
+	l := &loading{header: bytes.Clone(header), bf: bloom.NewScalableLoader()}
+	if err := l.bf.LoadChunk(1, header); err != nil {
+		return nil, err
+	}
+	h := parseBFHeader(l.header)
+	l.parts, l.total = len(h.links), h.bytes()
+	return l, nil
+}
+
+func newCFLoading(header []byte) (*loading, error) {
+	l := &loading{header: bytes.Clone(header), cf: bloom.NewCuckooLoader()}
+	if err := l.cf.LoadChunk(1, header); err != nil {
+		return nil, err
+	}
+	h := parseCFHeader(l.header)
+	l.parts, l.total = int(h.filters), h.slots()
+	return l, nil
+}
+
+// startLoading fills in an entry that was just made.
+func (e *Engine) startLoading(key []byte, en *entry, k kind, l *loading) ErrorReply {
+	en.set(k)
+	en.load = l
+	bytes := en.size(key)
 	if l.total > math.MaxInt64/2 || !e.mem.reserve(bytes) {
+		en.set(gone)
 		return ErrOutOfMemory
 	}
-	en.set(k)
-	en.load, en.bytes = l, bytes
+	en.bytes = bytes
 	return ""
 }
 
@@ -161,6 +207,10 @@ func (e *Engine) bfPlace(en *entry, cursor int64, chunk []byte) ErrorReply {
 	case en.bf != nil:
 		return e.bfReplace(en, cursor, chunk)
 	}
+	if !en.load.counted(&e.mem) {
+		return ErrOutOfMemory
+	}
+	en.bytes += chunkOverhead
 	if err := en.load.bf.LoadChunk(cursor, chunk); err != nil {
 		return ErrBadData
 	}
@@ -173,7 +223,10 @@ func (en *entry) finishBF() ErrorReply {
 	switch {
 	case errors.Is(err, bloom.ErrIncomplete):
 		return ""
-	case err != nil: // bits past the size of a link of an old dump
+	case err != nil: // bits past the size of a link of an old dump: wait for better ones
+		if en.load, err = newBFLoading(en.load.header); err != nil {
+			panic(err) // it was taken before
+		}
 		return ErrBadData
 	}
 	f.SetMaxBytes(0)
@@ -232,20 +285,17 @@ func cfLoadChunk(e *Engine, args [][]byte) Reply {
 	if en.kind != kindCF {
 		return errReply(ErrWrongType)
 	}
-	return errorOrOK(e.cfPlace(en, cursor, chunk))
+	err := e.cfPlace(en, cursor, chunk)
+	e.mem.settle(key, en)
+	return errorOrOK(err)
 }
 
 func (e *Engine) cfLoadHeader(key []byte, en *entry, header []byte) ErrorReply {
-	l := &loading{header: bytes.Clone(header), cf: bloom.NewCuckooLoader()}
-	if err := l.cf.LoadChunk(1, header); err != nil {
-		if errors.Is(err, bloom.ErrTooLarge) {
-			return ErrorReply("ERR cannot load this dump: " + err.Error())
-		}
-		return "Invalid header"
+	l, err := newCFLoading(header)
+	if err != nil {
+		return headerRefused(err, "Invalid header")
 	}
-	h := parseCFHeader(l.header)
-	l.total = h.slots()
-	return e.startLoading(key, en, kindCF, l, int(h.filters))
+	return e.startLoading(key, en, kindCF, l)
 }
 
 func (e *Engine) cfPlace(en *entry, cursor int64, chunk []byte) ErrorReply {
@@ -264,6 +314,10 @@ func (e *Engine) cfPlace(en *entry, cursor int64, chunk []byte) ErrorReply {
 		}
 		defer e.mem.release(size)
 		l = en.reload()
+	} else if l.counted(&e.mem) {
+		en.bytes += chunkOverhead
+	} else {
+		return ErrOutOfMemory
 	}
 	if err := l.cf.LoadChunk(cursor, chunk); err != nil {
 		return errLoadChunk

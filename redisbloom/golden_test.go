@@ -19,3 +19,16 @@ func TestTranscripts(t *testing.T) {
 		})
 	}
 }
+
+// The recorded lives of filters, through the commands: every reply and every byte of the dumps.
+func TestGoldenLives(t *testing.T) {
+	for _, kind := range []string{"bf", "cf"} {
+		for _, life := range golden.Lives(t, "../testdata/golden", kind) {
+			t.Run(life.Name, func(t *testing.T) {
+				e := New()
+				life.Replay(t, func(args ...string) string { return string(e.call(args...).Append(nil, 2)) })
+				checkMemory(t, e)
+			})
+		}
+	}
+}
