@@ -104,15 +104,18 @@ func (e *Engine) cfForAdding(key []byte, create func(*entry) ErrorReply) (*entry
 
 // cfAddItem adds item to the filter of a locked entry.
 func (e *Engine) cfAddItem(en *entry, item []byte, unique bool) (bool, ErrorReply) {
-	add := en.cf.Add
-	if unique {
-		add = en.cf.AddUnique
-	}
-	added, err := add(item)
+	added, err := en.cfStore(item, unique)
 	if errors.Is(err, bloom.ErrTooLarge) {
-		added, err = e.growing(en, en.cf, linkOverhead, func() (bool, error) { return add(item) })
+		added, err = e.growing(en, en.cf, linkOverhead, func() (bool, error) { return en.cfStore(item, unique) })
 	}
 	return added, refusal(err, ErrCFFull)
+}
+
+func (en *entry) cfStore(item []byte, unique bool) (bool, error) {
+	if unique {
+		return en.cf.AddUnique(item)
+	}
+	return en.cf.Add(item)
 }
 
 func cfAdd(e *Engine, args [][]byte) Reply   { return e.cfAddOne(args, false) }

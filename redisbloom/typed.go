@@ -20,13 +20,13 @@ func (e *Engine) withItems(items []string, args ...string) Reply {
 	return e.call(append(args, items...)...)
 }
 
-// keyItem runs a command on a key and an item without an allocation.
-func (e *Engine) keyItem(run func(*Engine, [][]byte) Reply, key, item string) Reply {
-	args := [][]byte{nil, asBytes(key), asBytes(item)}
-	g := e.gate(args)
+// enter is what Do does around a command, for those that are called without it so that
+// their arguments need no allocation.
+func (e *Engine) enter(key, item string) (*gate, [3][]byte) {
+	args := [3][]byte{nil, asBytes(key), asBytes(item)}
+	g := e.gate(args[:])
 	g.RLock()
-	defer g.RUnlock()
-	return run(e, args)
+	return g, args
 }
 
 func (r Reply) asBool() (bool, error) { return r.Int == 1, r.Err() }

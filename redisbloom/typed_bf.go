@@ -63,7 +63,11 @@ func (e *Engine) BFReserveWithArgs(key string, o *BFReserveOptions) error {
 // returns whether that changed the filter; false means that item was there, or seemed
 // to be. Errors: [ErrWrongType], [ErrBFFull], [ErrOutOfMemory]; and see [ErrIncomplete].
 // It allocates only to make a filter or to grow one.
-func (e *Engine) BFAdd(key, item string) (bool, error) { return e.keyItem(bfAdd, key, item).asBool() }
+func (e *Engine) BFAdd(key, item string) (bool, error) {
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return bfAdd(e, args[:]).asBool()
+}
 
 // BFMAdd is [Engine.BFAdd] for several items. It stops at the first that is refused: then it returns the
 // answers for those before it, and the error.
@@ -100,7 +104,9 @@ func (e *Engine) BFInsert(key string, o *BFInsertOptions, items ...string) ([]bo
 // error can be that of a filter which is being loaded: see [ErrIncomplete]. It
 // does not allocate.
 func (e *Engine) BFExists(key, item string) (bool, error) {
-	return e.keyItem(bfExists, key, item).asBool()
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return bfExists(e, args[:]).asBool()
 }
 
 // BFMExists is [Engine.BFExists] for several items.

@@ -67,11 +67,17 @@ func (e *Engine) CFReserveWithArgs(key string, o *CFReserveOptions) error {
 // returns true. Errors: [ErrWrongType], [ErrCFFull], [ErrCFExpansions] when there are as many
 // sub-filters as the setting cf-max-expansions allows, [ErrOutOfMemory]; and see [ErrIncomplete].
 // It allocates only to make a filter or to grow one.
-func (e *Engine) CFAdd(key, item string) (bool, error) { return e.keyItem(cfAdd, key, item).asBool() }
+func (e *Engine) CFAdd(key, item string) (bool, error) {
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return cfAdd(e, args[:]).asBool()
+}
 
 // CFAddNX is [Engine.CFAdd] unless item is there, or seems to be; then it returns false.
 func (e *Engine) CFAddNX(key, item string) (bool, error) {
-	return e.keyItem(cfAddNX, key, item).asBool()
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return cfAddNX(e, args[:]).asBool()
 }
 
 // CFInsert adds items and returns an answer for each, false for one that was refused: it goes on with the
@@ -102,7 +108,9 @@ func (o *CFInsertOptions) args(name, key string) []string {
 // CFExists reports whether item may be there: false means that it is not. What else
 // [Engine.BFExists] says holds too.
 func (e *Engine) CFExists(key, item string) (bool, error) {
-	return e.keyItem(cfExists, key, item).asBool()
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return cfExists(e, args[:]).asBool()
 }
 
 // CFMExists is [Engine.CFExists] for several items.
@@ -113,13 +121,19 @@ func (e *Engine) CFMExists(key string, items ...string) ([]bool, error) {
 // CFCount returns how often item may be there: at least as often as it was added and not
 // deleted.
 func (e *Engine) CFCount(key, item string) (int64, error) {
-	return e.keyItem(cfCount, key, item).asInt()
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return cfCount(e, args[:]).asInt()
 }
 
 // CFDel deletes item once and reports whether it was there. Delete only items that were
 // added: else another one, that looks the same, may go. A key that is no
 // cuckoo filter is [ErrCFDelNotFound].
-func (e *Engine) CFDel(key, item string) (bool, error) { return e.keyItem(cfDel, key, item).asBool() }
+func (e *Engine) CFDel(key, item string) (bool, error) {
+	g, args := e.enter(key, item)
+	defer g.RUnlock()
+	return cfDel(e, args[:]).asBool()
+}
 
 // CFCompact moves items to older sub-filters where there is room and drops the newest ones
 // that are empty then.
