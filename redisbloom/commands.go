@@ -51,6 +51,7 @@ var commandList = []*command{
 	{"get", 2, 2, 1, 1, false, get},
 	{"del", 2, 0, 1, -1, true, del},
 	{"unlink", 2, 0, 1, -1, true, del},
+	{"rename", 3, 3, 1, 2, true, rename},
 	{"exists", 2, 0, 1, -1, false, exists},
 	{"type", 2, 2, 1, 1, false, typeOf},
 	{"keys", 2, 2, 0, 0, false, keys},

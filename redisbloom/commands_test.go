@@ -132,6 +132,11 @@ func TestReplies(t *testing.T) {
 			{"SET s v EX 10", "-ERR syntax error"}, {"SET s", arity("set")},
 			{"DEL s b c none s", ":3"}, {"DBSIZE", ":0"}, {"UNLINK s", ":0"},
 		},
+		"RENAME": {
+			{"BF.ADD b x", ":1"}, {"CF.ADD c y", ":1"}, {"RENAME none c", "-ERR no such key"}, {"RENAME none none", "-ERR no such key"}, {"RENAME b b", "+OK"},
+			{"RENAME b a_longer_name", "+OK"}, {"EXISTS b", ":0"}, {"BF.EXISTS a_longer_name x", ":1"}, {"RENAME a_longer_name c", "+OK"}, {"DBSIZE", ":1"},
+			{"TYPE c", "+MBbloom--"}, {"BF.ADD c x", ":0"}, {"BF.ADD b x", ":1"}, {"SET s v", "+OK"}, {"RENAME s b", "+OK"}, {"GET b", "v"}, {"DBSIZE", ":2"},
+		},
 		"commands": {
 			{"FOO a b", "-ERR unknown command 'FOO', with args beginning with: 'a' 'b' "},
 			{"foo", "-ERR unknown command 'foo', with args beginning with: "},

@@ -115,15 +115,7 @@ func (e *Engine) gate(args [][]byte) *gate {
 	return &e.gates[h%gateCount]
 }
 
-// Exec answers several commands, as one: no other command is run between them. It
-// is what MULTI and EXEC are made of. While it runs no other command does, for any
-// key.
-func (e *Engine) Exec(commands [][][]byte) []Reply {
-	replies, _ := e.ExecIf(nil, commands)
-	return replies
-}
-
-// Watch is the state of a key at some time, for [Engine.ExecIf].
+// Watch is the state of a key at some time, for [Engine.Exec].
 type Watch struct {
 	key     string
 	entry   *entry
@@ -145,25 +137,25 @@ func (e *Engine) unchanged(w Watch) bool {
 	return now.entry == w.entry && now.version == w.version
 }
 
-// ExecIf is [Engine.Exec] unless a command that may have changed one of the watched keys has
-// been run since; then it runs nothing and ok is false.
-func (e *Engine) ExecIf(watched []Watch, commands [][][]byte) (replies []Reply, ok bool) {
+// Exec calls f, which may send commands to do, as one command: no other is run while it runs, for any key. It is what
+// MULTI and EXEC are made of. If a command that may have changed one of the watched keys has been run since they were
+// looked at, it does not call f and returns false. In f use do and no method of the engine, which would wait for f.
+func (e *Engine) Exec(f func(do func(args ...[]byte) Reply), watched ...Watch) bool {
 	for i := range e.gates {
 		e.gates[i].Lock()
 		defer e.gates[i].Unlock()
 	}
 	for _, w := range watched {
 		if !e.unchanged(w) {
-			return nil, false
+			return false
 		}
 	}
-	replies = make([]Reply, 0, len(commands))
-	for _, args := range commands {
+	f(func(args ...[]byte) Reply {
 		c, reply := lookUp(args)
 		if c != nil {
 			reply = c.run(e, args)
 		}
-		replies = append(replies, reply)
-	}
-	return replies, true
+		return reply
+	})
+	return true
 }

@@ -23,7 +23,8 @@ const (
 	ErrCFExpansions  ErrorReply = "Maximum expansions reached"
 	ErrBadData       ErrorReply = "ERR received bad data" // what BF.LOADCHUNK got is no dump, or no part of this one
 	ErrOutOfMemory   ErrorReply = "OOM command not allowed when used memory > 'maxmemory'."
-	ErrCFDelNotFound ErrorReply = "Not found" // CF.DEL of a key that is no cuckoo filter
+	ErrNoSuchKey     ErrorReply = "ERR no such key" // to RENAME
+	ErrCFDelNotFound ErrorReply = "Not found"       // CF.DEL of a key that is no cuckoo filter
 )
 
 const (

@@ -1,6 +1,7 @@
 package redisbloom
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 )
@@ -54,6 +55,28 @@ func del(e *Engine, args [][]byte) Reply {
 		}
 	}
 	return intReply(n)
+}
+
+// rename moves the value to the other key, in the place of what is there. Who holds the old entry finds it gone, and
+// who reads the other key sees one value or the other.
+func rename(e *Engine, args [][]byte) Reply {
+	from, to := args[1], args[2]
+	if bytes.Equal(from, to) {
+		if e.kindOf(from) == gone {
+			return errReply(ErrNoSuchKey)
+		}
+		return replyOK
+	}
+	old := e.keys.remove(from)
+	if old == nil {
+		return errReply(ErrNoSuchKey)
+	}
+	en, _ := e.keys.lockOrCreate(to)
+	en.kind, en.str, en.bf, en.cf, en.load = old.kind, old.str, old.bf, old.cf, old.load
+	e.mem.release(old.clear())
+	e.mem.settle(to, en)
+	en.Unlock()
+	return replyOK
 }
 
 func exists(e *Engine, args [][]byte) Reply {

@@ -101,6 +101,10 @@ func (e *Engine) Del(keys ...string) int64 { return e.withItems(keys, "del").Int
 // Exists returns how many of keys there are; a key that is named twice counts twice.
 func (e *Engine) Exists(keys ...string) int64 { return e.withItems(keys, "exists").Int }
 
+// Rename moves what a key holds to another one, in the place of what that holds: a filter that was built
+// aside replaces the one in use, and every command sees either. The error is [ErrNoSuchKey] if there is no such key.
+func (e *Engine) Rename(key, newKey string) error { return e.call("rename", key, newKey).Err() }
+
 // Type returns what a key holds: "string", "MBbloom--" for a Bloom filter, "MBbloomCF" for a
 // cuckoo filter, or "none".
 func (e *Engine) Type(key string) string { return e.call("type", key).Str }

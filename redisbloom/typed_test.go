@@ -154,6 +154,8 @@ func TestTypedKeys(t *testing.T) {
 	require.Equal(t, "MBbloom--", e.Type("b"))
 	require.Equal(t, int64(3), e.Exists("s", "b", "none", "s"))
 	require.ElementsMatch(t, []string{"s", "b"}, e.Keys("*"))
+	require.NoError(t, e.Rename("b", "c"))
+	require.Equal(t, ErrNoSuchKey, e.Rename("b", "c"))
 	require.Equal(t, int64(1), e.Del("s", "none"))
 	e.FlushAll()
 	require.Zero(t, e.Len())
