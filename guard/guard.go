@@ -1,2 +1,317 @@
 // Package guard keeps lookups of keys that do not exist away from the database.
 package guard
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/rolling"
+)
+
+// Guard is a filter in front of a cache in front of a database. All methods may be called from
+// several goroutines at once. Make one with [New]; it needs no closing, and has no
+// goroutines but those of the loads under way.
+type Guard[K comparable, V any] struct {
+	opts    Options[K, V]
+	keys    *keys[K]
+	filters *rolling.Overlay[K, *generation] // unused where opts.Filter is given
+	bypass  atomic.Bool                      // opts.Filter is not asked
+	recent  *recent[K]
+	flights *flights[K, V]
+	fills   atomic.Int64 // entries being stored
+	counts  counters
+	watch   Observer
+
+	many      BatchCache[K, V]  // opts.Cache, if it is one
+	fencer    SharedCache[K, V] // the same
+	loadsMany BatchLoader[K, V] // opts.Loader, if it is one
+}
+
+// New makes a guard that has no filter yet: it answers every lookup from the cache and the
+// loader, within MaxLoads, until [Guard.Rebuild] or [Guard.Restore] has brought one. With
+// Options.Filter it uses that from the beginning. The error wraps [bloom.ErrInvalid], or
+// [bloom.ErrTooLarge] for a filter that is.
+func New[K comparable, V any](o Options[K, V]) (*Guard[K, V], error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if o.Cache == nil {
+		o.Cache = NewMemory[K, V](10_000)
+	}
+	if o.Hash == nil {
+		o.Hash = hashOptions()
+	}
+	g := &Guard[K, V]{
+		opts:    o,
+		filters: rolling.NewOverlay[K, *generation](o.Deletions, o.MissTTL),
+		recent:  newRecent[K](o.Journal),
+		flights: newFlights[K, V](o.MaxLoads),
+		watch:   o.Observer,
+	}
+	if g.watch == nil {
+		g.watch = NopObserver{}
+	}
+	g.many, _ = o.Cache.(BatchCache[K, V])
+	g.fencer, _ = o.Cache.(SharedCache[K, V])
+	g.loadsMany, _ = o.Loader.(BatchLoader[K, V])
+	if g.keys, err = newKeys(o.AppendKey, o.KeyEncoding); err != nil {
+		return nil, err
+	}
+	if o.Filter != nil {
+		return g, nil
+	}
+	if o.Capacity == 0 {
+		return nil, fmt.Errorf("%w: Capacity is 0", bloom.ErrInvalid)
+	}
+	if _, err := bloom.Estimate(o.Capacity, o.ErrorRate, o.Hash...); err != nil {
+		return nil, err
+	}
+	if _, err := g.newGeneration(1); err != nil { // the kind takes the rate and the hash
+		return nil, err
+	}
+	g.keys.hasher, err = bloom.New(1, 0.5, o.Hash...)
+	return g, err
+}
+
+// Get returns the row of k: from the cache, or from the loader. For a key that the filter
+// rejects it returns [ErrAbsent] and asks neither; that takes tens of nanoseconds and does not
+// allocate. For one that has no row it returns [ErrNotFound], which ErrAbsent wraps. Callers who
+// need the same row at the same time share one load.
+//
+// When ctx ends, so does the call, with ctx's error; the load goes on if others wait for it.
+// Other errors are [ErrOverload], what the loader returned or a [*PanicError] in its place, an
+// error that wraps [context.DeadlineExceeded] when it took longer than LoadTimeout, and with
+// FailClosed those of the cache. Nothing is remembered of a load that failed.
+func (g *Guard[K, V]) Get(ctx context.Context, k K) (V, error) {
+	v, h := g.verdict(ctx, k)
+	if v == Absent && !g.auditing() {
+		g.counts.add(h, rejected)
+		var none V
+		return none, ErrAbsent
+	}
+	e, how, err := g.find(ctx, k, h)
+	if err != nil {
+		return e.Value, g.refusal(h, v, err)
+	}
+	return g.answer(ctx, lookup[K]{key: k, hash: h, verdict: v}, e, how)
+}
+
+// Check tells what the filter says of k, without asking cache or database: Absent when Get
+// would reject it, Unknown when there is no filter or k is Fresh, otherwise Maybe. It
+// does not allocate where the filter is in the process.
+func (g *Guard[K, V]) Check(ctx context.Context, k K) Verdict {
+	v, _ := g.verdict(ctx, k)
+	return v
+}
+
+// verdict asks the filter and the deletions, and returns a hash of k for choosing stripes
+// with it.
+func (g *Guard[K, V]) verdict(ctx context.Context, k K) (Verdict, uint64) {
+	if g.opts.Filter != nil {
+		return g.ask(ctx, []K{k})[0], g.keys.hash(k)
+	}
+	d := g.keys.digest(k)
+	h, _ := d.Words()
+	gen, ok := g.filters.Load()
+	if !ok {
+		return Unknown, h
+	}
+	if gen.contains(d) && !g.deleted(k, h) {
+		return Maybe, h
+	}
+	if g.fresh(k) {
+		return Unknown, h
+	}
+	return Absent, h
+}
+
+// ask returns the verdicts of the filter outside of the process.
+func (g *Guard[K, V]) ask(ctx context.Context, ks []K) []Verdict {
+	answers := make([]Verdict, 0, len(ks))
+	if !g.bypass.Load() {
+		var err error
+		answers, err = g.opts.Filter.Verdicts(ctx, answers, g.keys.bytes(ks))
+		if err == nil && len(answers) != len(ks) {
+			err = fmt.Errorf("guard: %d verdicts for %d keys", len(answers), len(ks))
+		}
+		if err != nil {
+			clear(answers) // all Unknown
+			g.failed(filterErrors, err)
+		}
+	}
+	answers = append(answers, make([]Verdict, len(ks))...)[:len(ks)]
+	for i, k := range ks {
+		switch {
+		case answers[i] == Maybe && g.deleted(k, g.keys.hash(k)):
+			answers[i] = Absent
+		case answers[i] > Maybe: // no verdict
+			answers[i] = Unknown
+		}
+		if answers[i] == Absent && g.fresh(k) {
+			answers[i] = Unknown
+		}
+	}
+	return answers
+}
+
+func (g *Guard[K, V]) deleted(k K, h uint64) bool {
+	if !g.filters.Deleted(k) {
+		return false
+	}
+	g.counts.add(h, deletedHits)
+	return true
+}
+
+func (g *Guard[K, V]) fresh(k K) bool { return g.opts.Fresh != nil && g.opts.Fresh(k) }
+
+// origin says where an entry came from.
+type origin uint8
+
+const (
+	fromCache origin = iota
+	fromLoad
+)
+
+// auditing reports whether this rejection is to be looked up all the same.
+func (g *Guard[K, V]) auditing() bool { return g.opts.Audit > 0 && rand.Float64() < g.opts.Audit }
+
+// answer counts and returns what the cache or a load has for a key.
+func (g *Guard[K, V]) answer(ctx context.Context, l lookup[K], e Entry[V], how origin) (V, error) {
+	if l.verdict == Absent {
+		g.counts.add(l.hash, audited)
+		if e.Missing {
+			return e.Value, g.refusal(l.hash, Absent, ErrNotFound)
+		}
+		g.audited(ctx, l)
+	}
+	which := [2][2]counter{{hits, nullHits}, {found, missing}}[how]
+	if !e.Missing {
+		g.counts.add(l.hash, which[0])
+		return e.Value, nil
+	}
+	g.counts.add(l.hash, which[1])
+	if l.verdict == Maybe {
+		g.counts.add(l.hash, passed)
+	}
+	return e.Value, ErrNotFound
+}
+
+// refusal is the error of a lookup that ended with err. If it was the audit of a rejection,
+// the filter has answered, and that nobody could check it changes nothing.
+func (g *Guard[K, V]) refusal(h uint64, v Verdict, err error) error {
+	if v == Absent {
+		g.counts.add(h, rejected)
+		return ErrAbsent
+	}
+	return err
+}
+
+// audited is for a row that the filter rejected, unless it has the key by now: then it was
+// created between the filter's answer and the loader's, and nothing is wrong.
+func (g *Guard[K, V]) audited(ctx context.Context, l lookup[K]) {
+	if v, _ := g.verdict(ctx, l.key); v != Absent {
+		return
+	}
+	g.counts.add(l.hash, falseNegatives)
+	if err := g.addKeys(ctx, []K{l.key}); err != nil {
+		g.failed(filterErrors, err)
+	}
+	g.watch.FalseNegative(l.key)
+}
+
+func (g *Guard[K, V]) failed(which counter, err error) {
+	g.counts.add(0, which)
+	part := "cache"
+	if which == filterErrors {
+		part = "filter"
+	}
+	g.watch.Failed(part, err)
+}
+
+// find looks k up in the cache, and loads it if it is not there.
+func (g *Guard[K, V]) find(ctx context.Context, k K, h uint64) (Entry[V], origin, error) {
+	shard := g.flights.shard(g.keys.hash(k))
+	seen := shard.ended.Load()
+	e, ok, err := g.cached(ctx, k)
+	if ok || err != nil {
+		return e, fromCache, err
+	}
+	f, mine, err := shard.join(k, seen, func() (*load, error) {
+		if err := g.acquire(h); err != nil {
+			return nil, err
+		}
+		return newLoad(ctx), nil
+	})
+	switch {
+	case err != nil:
+		return e, fromLoad, err
+	case mine:
+		go g.fly(f.load, []*flight[K, V]{f})
+	default:
+		g.counts.add(h, shared)
+	}
+	e, _, err = f.wait(ctx)
+	return e, fromLoad, err
+}
+
+// acquire takes a slot for a load.
+func (g *Guard[K, V]) acquire(h uint64) error {
+	if !g.flights.acquire() {
+		g.counts.add(h, overloads)
+		return ErrOverload
+	}
+	return nil
+}
+
+// cached returns what the cache has for k, if it is to be believed.
+func (g *Guard[K, V]) cached(ctx context.Context, k K) (e Entry[V], ok bool, err error) {
+	e, ok, err = g.opts.Cache.Get(ctx, k)
+	if err != nil {
+		return Entry[V]{}, false, g.cacheError(err)
+	}
+	return e, ok && g.believed(k, e), nil
+}
+
+// cacheError counts an error of reading the cache, and returns what the caller gets of it.
+func (g *Guard[K, V]) cacheError(err error) error {
+	if err == nil {
+		return nil
+	}
+	g.failed(cacheErrors, err)
+	if g.opts.FailClosed {
+		return opaque(err)
+	}
+	return nil
+}
+
+// believed reports whether e, which the cache has for k, may be given to a caller.
+func (g *Guard[K, V]) believed(k K, e Entry[V]) bool {
+	return !e.Missing || !g.recent.doubts(k, g.recent.now())
+}
+
+// CompleteAt returns the time before which every row that was committed, by whomever, is in the
+// filter: the beginning of the last Rebuild, Restore or CatchUp, less the Overlap of
+// a rebuild. Later ones of other processes may be missing. It is the zero time
+// without a filter in the process, and takes some nanoseconds: see Options.Fresh.
+func (g *Guard[K, V]) CompleteAt() time.Time {
+	if gen, ok := g.filters.Load(); ok {
+		return gen.completeAt()
+	}
+	return time.Time{}
+}
+
+// Unload is the kill switch: the filter is not asked any more, so that nothing is rejected. A filter
+// in the process is dropped, a rebuild or restore under way ends with [ErrUnloaded], and
+// the next one brings the guard back. Options.Filter is left alone: [Guard.Resume] ends that.
+func (g *Guard[K, V]) Unload() {
+	g.bypass.Store(true)
+	g.filters.Drop()
+}
+
+// Resume asks Options.Filter again after [Guard.Unload]. Without Options.Filter it does nothing.
+func (g *Guard[K, V]) Resume() { g.bypass.Store(false) }
