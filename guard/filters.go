@@ -2,8 +2,8 @@ package guard
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -23,44 +23,66 @@ type generation struct {
 	complete atomic.Int64
 }
 
+// filter is what the kinds have in common.
+type filter interface {
+	Digest(key []byte) bloom.Digest
+	TargetRate() float64
+	Len() uint64
+	io.ReaderFrom
+}
+
 // slowFilter is a filter behind a lock.
 type slowFilter interface {
 	add(ds []bloom.Digest) error
 	contains(d bloom.Digest) bool
 	len() uint64
 	info() bloom.Info
+	clone() io.WriterTo
 }
 
-// hashOptions are what the guard's filters hash by unless the user says otherwise. It is the
-// one place that knows.
-func hashOptions() []bloom.Option {
-	var secret [8]byte
-	rand.Read(secret[:]) // never fails
-	return []bloom.Option{bloom.WithSeed(binary.LittleEndian.Uint64(secret[:]))}
+// hashOptions returns how the guard's filters hash. It is the one place that decides that, and where
+// a key is drawn.
+func (o *Options[K, V]) hashOptions() []bloom.Option {
+	if o.Hash != nil {
+		return o.Hash
+	}
+	key := o.Key
+	if key == [16]byte{} {
+		rand.Read(key[:]) // never fails
+	}
+	return []bloom.Option{bloom.WithScheme(bloom.SipHash), bloom.WithKey(key)}
 }
 
-// newGeneration makes an empty filter of the kind the options ask for.
-func (g *Guard[K, V]) newGeneration(capacity uint64) (*generation, error) {
-	gen := &generation{capacity: capacity, full: uint64(min(g.opts.RebuildAt*float64(capacity), 1<<63))}
-	var err error
+// lasting reports whether another process can hash in the same way.
+func (o *Options[K, V]) lasting() bool { return o.Hash != nil || o.Key != [16]byte{} }
+
+// newFilter makes an empty filter of the kind that the options ask for.
+func (g *Guard[K, V]) newFilter(capacity uint64) (f filter, err error) {
 	switch g.opts.Kind {
 	case Blocked:
-		var f *bloom.Blocked
-		if f, err = bloom.NewBlocked(capacity, g.opts.ErrorRate, g.opts.Hash...); err == nil {
-			gen.slow = lock(f)
-		}
+		f, err = bloom.NewBlocked(capacity, g.opts.ErrorRate, g.hash...)
 	case Scalable:
-		var f *bloom.Scalable
-		if f, err = bloom.NewScalable(capacity, g.opts.ErrorRate, g.opts.Hash...); err == nil {
-			gen.slow = lock(f)
-		}
+		f, err = bloom.NewScalable(capacity, g.opts.ErrorRate, g.hash...)
 	default:
-		gen.fast, err = bloom.NewConcurrent(capacity, g.opts.ErrorRate, g.opts.Hash...)
+		f, err = bloom.NewConcurrent(capacity, g.opts.ErrorRate, g.hash...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("guard: a filter for %d keys: %w", capacity, err)
 	}
-	return gen, nil
+	return f, nil
+}
+
+func (g *Guard[K, V]) newGeneration(f filter, capacity uint64) *generation {
+	gen := &generation{capacity: capacity, full: uint64(min(g.opts.RebuildAt*float64(capacity), 1<<63))}
+	switch f := f.(type) {
+	case *bloom.Blocked:
+		gen.slow = lock(f)
+	case *bloom.Scalable:
+		gen.slow = lock(f)
+	case *bloom.Concurrent:
+		gen.fast = f
+	}
+	return gen
 }
 
 func (gen *generation) contains(d bloom.Digest) bool {
@@ -94,6 +116,15 @@ func (gen *generation) info() bloom.Info {
 	return gen.slow.info()
 }
 
+// frozen returns what writes the filter. One behind a lock is copied, so that nobody waits for the
+// reader of a snapshot.
+func (gen *generation) frozen() io.WriterTo {
+	if gen.fast != nil {
+		return gen.fast
+	}
+	return gen.slow.clone()
+}
+
 // completeAt returns the time before which all committed rows are in the filter.
 func (gen *generation) completeAt() time.Time { return time.Unix(0, gen.complete.Load()) }
 
@@ -106,6 +137,8 @@ type lockable interface {
 	Len() uint64
 	Info() bloom.Info
 }
+
+type cloner[F any] interface{ Clone() F }
 
 type locked[F lockable] struct{ *bloom.Locked[F] }
 
@@ -142,4 +175,9 @@ func (l locked[F]) len() (n uint64) {
 func (l locked[F]) info() (i bloom.Info) {
 	l.Read(func(f F) { i = f.Info() })
 	return i
+}
+
+func (l locked[F]) clone() (w io.WriterTo) {
+	l.Read(func(f F) { w = any(any(f).(cloner[F]).Clone()).(io.WriterTo) })
+	return w
 }

@@ -17,6 +17,7 @@ import (
 // goroutines but those of the loads under way.
 type Guard[K comparable, V any] struct {
 	opts    Options[K, V]
+	hash    []bloom.Option // of all filters of the guard
 	keys    *keys[K]
 	filters *rolling.Overlay[K, *generation] // unused where opts.Filter is given
 	bypass  atomic.Bool                      // opts.Filter is not asked
@@ -43,11 +44,9 @@ func New[K comparable, V any](o Options[K, V]) (*Guard[K, V], error) {
 	if o.Cache == nil {
 		o.Cache = NewMemory[K, V](10_000)
 	}
-	if o.Hash == nil {
-		o.Hash = hashOptions()
-	}
 	g := &Guard[K, V]{
 		opts:    o,
+		hash:    o.hashOptions(),
 		filters: rolling.NewOverlay[K, *generation](o.Deletions, o.MissTTL),
 		recent:  newRecent[K](o.Journal),
 		flights: newFlights[K, V](o.MaxLoads),
@@ -68,13 +67,13 @@ func New[K comparable, V any](o Options[K, V]) (*Guard[K, V], error) {
 	if o.Capacity == 0 {
 		return nil, fmt.Errorf("%w: Capacity is 0", bloom.ErrInvalid)
 	}
-	if _, err := bloom.Estimate(o.Capacity, o.ErrorRate, o.Hash...); err != nil {
+	if _, err := bloom.Estimate(o.Capacity, o.ErrorRate, g.hash...); err != nil {
 		return nil, err
 	}
-	if _, err := g.newGeneration(1); err != nil { // the kind takes the rate and the hash
+	if _, err := g.newFilter(1); err != nil { // the kind takes the rate and the hash
 		return nil, err
 	}
-	g.keys.hasher, err = bloom.New(1, 0.5, o.Hash...)
+	g.keys.hasher, err = bloom.NewWithSize(1, 1, g.hash...)
 	return g, err
 }
 

@@ -69,12 +69,19 @@ type Options[K comparable, V any] struct {
 	// database gets that share of an attack.
 	ErrorRate float64
 
-	// Hash holds the options that say how the filter hashes, of those of [bloom.New]: scheme
-	// and seed. Nil chooses the scheme that is safe where strangers choose the keys.
+	// Key is the secret key of the hash, [bloom.SipHash], so that nobody can make keys that pass
+	// the filter or that fill it. The default, 16 zeros, is a key that New draws; with that, a
+	// snapshot could be read by nobody else and is refused. For snapshots take one from where you
+	// keep secrets.
+	Key [16]byte
+
+	// Hash is in the place of Key how the filter hashes: options of scheme, seed and key as for
+	// [bloom.New]. Other schemes than SipHash are a little faster, and for keys that no stranger
+	// can choose.
 	Hash []bloom.Option
 
 	// Filter is a filter outside of this guard, such as one in Redis, in the place of one in the
-	// process; Kind, Capacity, ErrorRate and Hash have no meaning then, and it is rebuilt and
+	// process; Kind, Capacity, ErrorRate, Key and Hash have no meaning then, and it is rebuilt and
 	// saved where it lives.
 	Filter Filter
 
@@ -191,6 +198,9 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	}
 	if o.ErrorRate == 0 {
 		o.ErrorRate = 0.01
+	}
+	if o.Hash != nil && o.Key != [16]byte{} {
+		bad("both Key and Hash are given")
 	}
 	if o.Kind > Scalable {
 		bad("Kind is %v", o.Kind)

@@ -79,7 +79,15 @@ func (g *Guard[K, V]) Rebuild(ctx context.Context, scan Scan[K], o RebuildOption
 	if o.MinKeep == 0 {
 		o.MinKeep = 0.5
 	}
-	return g.replace(ctx, func() (*generation, error) { return g.newGeneration(g.nextCapacity(o.Capacity)) },
+	return g.replace(ctx,
+		func() (*generation, error) {
+			capacity := g.nextCapacity(o.Capacity)
+			f, err := g.newFilter(capacity)
+			if err != nil {
+				return nil, err
+			}
+			return g.newGeneration(f, capacity), nil
+		},
 		func(ctx context.Context, gen *generation, rep *Report) error {
 			lately, all := g.recent.since(g.recent.now() - o.Overlap)
 			if o.Overlap > 0 && !all {
@@ -132,11 +140,13 @@ func (g *Guard[K, V]) items() uint64 {
 	return 0
 }
 
+var errElsewhere = fmt.Errorf("guard: the filter is not in this process: %w", errors.ErrUnsupported)
+
 // replace puts a generation that newGen makes in the place of the active one, after fill has
 // filled it.
 func (g *Guard[K, V]) replace(ctx context.Context, newGen func() (*generation, error), fill func(context.Context, *generation, *Report) error) (rep Report, err error) {
 	if g.opts.Filter != nil {
-		return rep, fmt.Errorf("guard: the filter is not in this process: %w", errors.ErrUnsupported)
+		return rep, errElsewhere
 	}
 	if g.filters.Rebuilding() { // asked before any memory is taken
 		return rep, ErrRebuilding
