@@ -295,8 +295,9 @@ func (b *bitset) zeroFrom(i uint64) bool {
 	return first == 0 && !slices.ContainsFunc(b.words[i/64+1:], func(w uint64) bool { return w != 0 })
 }
 
-// littleEndian reports whether this machine keeps the low byte of a word first.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+// littleEndian reports whether this machine keeps the low byte of a word first. It is a constant, since
+// a branch would cost where it is asked.
+const littleEndian = runtime.GOARCH != "s390x" && runtime.GOARCH != "ppc64" && runtime.GOARCH != "mips" && runtime.GOARCH != "mips64"
 
 // fields is a row of small numbers of width bits each, 1 to 64, packed without
 // gaps: number i takes bits i·width and up.
@@ -406,13 +407,9 @@ func (r *rows) matches(at, pattern uint64) uint64 {
 	return (x - r.units) &^ x
 }
 
-// bigEndian reports whether this machine keeps the high byte of a word first. Unlike
-// littleEndian it is a constant, for where a branch would cost.
-const bigEndian = runtime.GOARCH == "s390x" || runtime.GOARCH == "ppc64" || runtime.GOARCH == "mips" || runtime.GOARCH == "mips64"
-
 // load returns the group that starts with bit at, and whatever follows it.
 func (r *rows) load(at uint64) uint64 {
-	if bigEndian {
+	if !littleEndian {
 		s := at & 63
 		return r.words[at>>6]>>s | r.words[(at+r.span-1)>>6]<<1<<(63-s)
 	}

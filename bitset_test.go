@@ -2,6 +2,7 @@ package bloom
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/bits"
 	"testing"
 
@@ -53,6 +54,10 @@ func TestBitsetSetOperations(t *testing.T) {
 		a.clear()
 		require.Zero(t, a.count())
 	}
+}
+
+func TestByteOrder(t *testing.T) {
+	require.Equal(t, binary.NativeEndian.Uint16([]byte{1, 0}) == 1, littleEndian)
 }
 
 func TestBitsetBytes(t *testing.T) {
