@@ -1,6 +1,7 @@
 package bloom_test
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,6 +35,24 @@ func ExampleNew() {
 	// Output:
 	// 14720 10 1840
 	// true bloom: invalid argument: error rate is 1.5, want strictly between 0 and 1
+}
+
+func ExampleWithKey() {
+	var key [16]byte
+	rand.Read(key[:]) // once, from crypto/rand; keep it with the filter's other secrets
+	f, err := bloom.New(1000, 0.001, bloom.WithScheme(bloom.SipHash), bloom.WithKey(key))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	f.AddString("from a stranger")
+	fmt.Println(f.ContainsString("from a stranger"))
+
+	_, err = bloom.New(1000, 0.001, bloom.WithScheme(bloom.SipHash))
+	fmt.Println(err)
+	// Output:
+	// true
+	// bloom: invalid argument: the SipHash scheme needs a key, give one with WithKey
 }
 
 func ExampleNewWithSize() {

@@ -492,38 +492,3 @@ func FuzzCountingAgainstCounters(f *testing.F) {
 		}
 	})
 }
-
-// A Redis string is the filter that GETBIT reads from it, or no filter.
-func FuzzFromRedisBitmap(f *testing.F) {
-	f.Add([]byte{}, uint16(0), uint8(0), uint8(0))
-	f.Add([]byte{0x80, 0, 1}, uint16(23), uint8(3), uint8(0))
-	f.Add([]byte{0xff, 0xff}, uint16(14), uint8(3), uint8(1)) // a bit past the end
-	f.Add([]byte{1, 2, 3, 0}, uint16(23), uint8(3), uint8(1)) // a byte past the end
-	f.Fuzz(func(t *testing.T, data []byte, size uint16, hashes, scheme uint8) {
-		bits, kept := uint64(size)+1, string(data)
-		filter, err := FromRedisBitmap(data, bits, int(hashes)+1, withScheme(allSchemes[int(scheme)%len(allSchemes)]))
-		require.Equal(t, kept, string(data))
-		getbit := func(i uint64) bool { return i/8 < uint64(len(data)) && data[i/8]&(0x80>>(i%8)) != 0 }
-		past := uint64(len(data)) > (bits+7)/8
-		for i := bits; i < (bits+7)/8*8; i++ {
-			past = past || getbit(i)
-		}
-		if past {
-			require.ErrorIs(t, err, ErrCorrupt)
-			return
-		}
-		require.NoError(t, err)
-		for key := range uint64(20) {
-			want := true
-			b := uint64Bytes(key)
-			for _, p := range filter.Positions(nil, b[:]) {
-				want = want && getbit(p)
-			}
-			require.Equal(t, want, filter.ContainsUint64(key))
-		}
-		back := filter.RedisBitmap()
-		require.True(t, bytes.HasPrefix(back, data) && uint64(len(back)) == (bits+7)/8)
-		require.Zero(t, bytes.Trim(back[len(data):], "\x00"))
-		require.True(t, Must(FromRedisBitmap(back, bits, int(hashes)+1, withScheme(filter.Scheme()))).Equal(filter))
-	})
-}

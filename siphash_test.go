@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,12 +68,7 @@ func TestSipHashVectors(t *testing.T) {
 // plainSipHash is SipHash-2-4 with 128 bits of output as its paper has it, a byte and a
 // statement at a time.
 func plainSipHash(key [16]byte, message []byte) (h1, h2 uint64) {
-	word := func(b []byte) (w uint64) {
-		for i := range 8 {
-			w |= uint64(b[i]) << (8 * i)
-		}
-		return w
-	}
+	word := littleEndianWord
 	k0, k1 := word(key[:8]), word(key[8:])
 	v := [4]uint64{
 		k0 ^ word([]byte("uespemos")), k1 ^ word([]byte("modnarod")) ^ 0xee,
@@ -135,12 +131,9 @@ func TestSipHashAgainstOpenSSL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a program")
 	}
-	if out, err := exec.Command("openssl", "mac", "-macopt", "hexkey:"+strings.Repeat("07", 16), "-macopt", "size:16", "-in", "go.mod", "SIPHASH").CombinedOutput(); err != nil {
-		t.Skipf("no OpenSSL with SipHash here: %v %s", err, out)
-	}
 	r := newRand(22)
-	dir := t.TempDir()
-	for range 10 {
+	file := filepath.Join(t.TempDir(), "message")
+	for i := range 10 {
 		var key [16]byte
 		message := make([]byte, r.IntN(2000))
 		for i := range key {
@@ -149,9 +142,12 @@ func TestSipHashAgainstOpenSSL(t *testing.T) {
 		for i := range message {
 			message[i] = byte(r.Uint32())
 		}
-		require.NoError(t, os.WriteFile(dir+"/message", message, 0o600))
+		require.NoError(t, os.WriteFile(file, message, 0o600))
 		out, err := exec.Command("openssl", "mac", "-macopt", "hexkey:"+hex.EncodeToString(key[:]), "-macopt", "size:16",
-			"-in", dir+"/message", "SIPHASH").Output()
+			"-in", file, "SIPHASH").Output()
+		if err != nil && i == 0 {
+			t.Skipf("no OpenSSL with SipHash here: %v", err)
+		}
 		require.NoError(t, err)
 		h1, h2 := keyedHashing(key).sum(message)
 		b1, b2 := uint64Bytes(h1), uint64Bytes(h2)
@@ -176,10 +172,7 @@ func murmur3Twins(block [32]byte) (a, b [32]byte) {
 		return x
 	}
 	flip := func(at int, first, second uint64, rotation int, difference uint64) {
-		word := uint64(0)
-		for i := range 8 {
-			word |= uint64(block[at+i]) << (8 * i)
-		}
+		word := littleEndianWord(block[at:])
 		mixed := bits.RotateLeft64(word*first, rotation)*second ^ difference
 		word = bits.RotateLeft64(mixed*inverse(second), -rotation) * inverse(first)
 		for i, x := range uint64Bytes(word) {

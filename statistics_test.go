@@ -319,7 +319,7 @@ var ratedKinds = []ratedKind{
 // What a filter is asked for counts too, in the native schemes: up to capacity there are not more hits than
 // the rate asked for lets one expect, and of a Scalable beyond it neither.
 func TestRates(t *testing.T) {
-	sizes, rates, most := []uint64{1000, 20_000, 200_000}, []float64{0.05, 0.01, 0.001, 1e-5}, 1_000_000.0
+	sizes, rates, most := []uint64{1000, 20_000, 200_000}, []float64{0.05, 0.01, 0.001, 1e-5}, 500_000.0
 	if testing.Short() {
 		sizes, rates, most = sizes[:2], rates[1:3], 50_000
 	}
