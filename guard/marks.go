@@ -21,6 +21,7 @@ import (
 // A row whose key the database chooses cannot be announced: insert it, MarkCreated, and only then
 // tell anybody the key.
 func (g *Guard[K, V]) Create(ctx context.Context, ks []K, commit func(ctx context.Context) error) (err error) {
+	defer g.recent.end(g.recent.begin(ks))
 	if err := g.Announce(ctx, ks...); err != nil {
 		return err
 	}
@@ -43,11 +44,14 @@ func (g *Guard[K, V]) Create(ctx context.Context, ks []K, commit func(ctx contex
 // positive until the next rebuild. It adds to the filters and does not touch the cache, and fails only
 // if the filter is outside of the process and cannot be reached: then do not commit, or
 // readers may be rejected.
+//
+// A rebuild that begins and ends between Announce and MarkCreated keeps the key, as long as no more than
+// Options.Journal others came in between. [Guard.Create] has no such bound.
 func (g *Guard[K, V]) Announce(ctx context.Context, ks ...K) error {
 	if len(ks) == 0 {
 		return nil
 	}
-	g.recent.add(ks, g.opts.LoadTimeout+g.opts.Settle) // the commit will take less
+	g.recent.add(ks, g.opts.LoadTimeout+g.opts.Settle, true)
 	return g.addKeys(ctx, ks)
 }
 
@@ -65,7 +69,7 @@ func (g *Guard[K, V]) MarkCreated(ctx context.Context, ks ...K) error {
 	if len(ks) == 0 {
 		return nil
 	}
-	g.recent.add(ks, g.opts.Settle)
+	g.recent.add(ks, g.opts.Settle, false)
 	return errors.Join(g.addKeys(ctx, ks), g.forget(ctx, ks, g.drop))
 }
 
@@ -168,7 +172,7 @@ func (g *Guard[K, V]) forget(ctx context.Context, ks []K, remove func(context.Co
 		}
 	}
 	if err = errors.Join(err, remove(ctx, ks)); err != nil {
-		g.recent.add(ks, g.opts.MissTTL+2*g.opts.LoadTimeout)
+		g.recent.add(ks, g.opts.MissTTL+2*g.opts.LoadTimeout, false)
 		g.counts.add(0, cacheErrors)
 	}
 	return err

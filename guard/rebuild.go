@@ -44,7 +44,7 @@ type Report struct {
 	Took     time.Duration // all together
 	Scanned  uint64        // keys that the scans gave; of a restore, those in the snapshot
 	CaughtUp uint64        // keys that CatchUp gave; of a restore, the delta
-	Replayed uint64        // keys that were added for Overlap
+	Replayed uint64        // keys added from memory, for Overlap and because they were announced only
 	Items    uint64        // in the new filter, those written meanwhile among them
 	Capacity uint64        // of the new filter
 }
@@ -79,7 +79,7 @@ func (g *Guard[K, V]) Rebuild(ctx context.Context, scan Scan[K], o RebuildOption
 	if o.MinKeep == 0 {
 		o.MinKeep = 0.5
 	}
-	return g.replace(ctx,
+	return g.replace(ctx, o.Overlap,
 		func() (*generation, error) {
 			capacity := g.nextCapacity(o.Capacity)
 			f, err := g.newFilter(capacity)
@@ -89,15 +89,11 @@ func (g *Guard[K, V]) Rebuild(ctx context.Context, scan Scan[K], o RebuildOption
 			return g.newGeneration(f, capacity), nil
 		},
 		func(ctx context.Context, gen *generation, rep *Report) error {
-			lately, all := g.recent.since(g.recent.now() - o.Overlap)
-			if o.Overlap > 0 && !all {
-				return fmt.Errorf("%w: more than %d keys in %v", ErrJournal, g.opts.Journal, o.Overlap)
-			}
 			held := g.items()
 			if err := g.scanAll(ctx, gen, scans, rep); err != nil {
 				return err
 			}
-			if err := enough(rep.Scanned, gen.len(), held, o.MinKeep); err != nil {
+			if err := enough(rep.Scanned, gen, held, o.MinKeep); err != nil {
 				return err
 			}
 			complete := rep.Start
@@ -110,22 +106,23 @@ func (g *Guard[K, V]) Rebuild(ctx context.Context, scan Scan[K], o RebuildOption
 				rep.CaughtUp = n
 			}
 			gen.setComplete(complete.Add(-o.Overlap))
-			if o.Overlap == 0 {
-				return nil
-			}
-			rep.Replayed = uint64(len(lately))
-			return g.addTo(gen, lately)
+			return nil
 		})
 }
 
 // enough refuses scans that gave too few keys to be believed. They must be enough counted with those
-// that occur twice and without, or a scan that gives one page again and again would do.
-func enough(scanned, distinct, held uint64, minKeep float64) error {
+// that occur twice and without, or a scan that gives one page again and again would do. A filter that
+// is past its capacity cannot tell.
+func enough(scanned uint64, gen *generation, held uint64, minKeep float64) error {
 	if minKeep < 0 {
 		return nil
 	}
+	distinct := scanned
+	if n := gen.len(); n < gen.capacity {
+		distinct = min(n, scanned)
+	}
 	want := max(1, minKeep*float64(held))
-	if float64(min(scanned, distinct)) < want {
+	if float64(distinct) < want {
 		return fmt.Errorf("%w: %d, of which %d are different; the filter in use holds %d, and at least %.0f are wanted",
 			ErrShortScan, scanned, distinct, held, want)
 	}
@@ -143,8 +140,8 @@ func (g *Guard[K, V]) items() uint64 {
 var errElsewhere = fmt.Errorf("guard: the filter is not in this process: %w", errors.ErrUnsupported)
 
 // replace puts a generation that newGen makes in the place of the active one, after fill has
-// filled it.
-func (g *Guard[K, V]) replace(ctx context.Context, newGen func() (*generation, error), fill func(context.Context, *generation, *Report) error) (rep Report, err error) {
+// filled it from what was committed an overlap ago.
+func (g *Guard[K, V]) replace(ctx context.Context, overlap time.Duration, newGen func() (*generation, error), fill func(context.Context, *generation, *Report) error) (rep Report, err error) {
 	if g.opts.Filter != nil {
 		return rep, errElsewhere
 	}
@@ -156,10 +153,17 @@ func (g *Guard[K, V]) replace(ctx context.Context, newGen func() (*generation, e
 	if err == nil {
 		err = g.filters.Rebuild(ctx, gen, func(ctx context.Context) error {
 			rep.Start = time.Now()
+			// The standby gets what is written from now on. What was announced before may be
+			// committed after the scan and marked after the swap.
+			unseen, all := g.recent.unseen(g.recent.now() - overlap)
+			if overlap > 0 && !all {
+				return fmt.Errorf("%w: more than %d keys in %v", ErrJournal, g.opts.Journal, overlap)
+			}
 			if err := fill(ctx, gen, &rep); err != nil {
 				return err
 			}
-			return ctx.Err() // a scan that ended because of that looks like one that is done
+			rep.Replayed = uint64(len(unseen))
+			return g.addTo(gen, unseen)
 		})
 	}
 	switch {

@@ -7,8 +7,8 @@ import (
 )
 
 // recent remembers the keys that were announced or created last, exactly and bounded. It
-// answers which nulls are not to be believed, and what a rebuild has to add that reads a little in
-// the past. Times are since start, by the monotonic clock.
+// answers which nulls are not to be believed, and what a rebuild has to add that its scan may not
+// see. Times are since start, by the monotonic clock.
 type recent[K comparable] struct {
 	start time.Time
 	limit int
@@ -22,12 +22,17 @@ type recent[K comparable] struct {
 	head    int
 	reach   time.Duration // all keys added after it are in records
 	allTill time.Duration // until then every null is doubted, for keys that had to leave
+	creates map[*creation[K]]struct{}
 }
 
 type record struct {
-	at    time.Duration // when it was added last
-	until time.Duration // a null from a load that began before is not believed
+	at        time.Duration // when it was added last
+	until     time.Duration // a null from a load that began before is not believed
+	announced bool          // and not created yet
 }
+
+// creation is a call of Create under way.
+type creation[K comparable] struct{ keys []K }
 
 type dated[K comparable] struct {
 	key K
@@ -35,14 +40,14 @@ type dated[K comparable] struct {
 }
 
 func newRecent[K comparable](limit int) *recent[K] {
-	return &recent[K]{start: time.Now(), limit: limit, records: make(map[K]record), reach: -1}
+	return &recent[K]{start: time.Now(), limit: limit, records: make(map[K]record), reach: -1, creates: make(map[*creation[K]]struct{})}
 }
 
 // now is the time as add and doubts take it.
 func (r *recent[K]) now() time.Duration { return time.Since(r.start) }
 
 // add remembers ks, and doubts nulls of loads that begin within the next hold.
-func (r *recent[K]) add(ks []K, hold time.Duration) {
+func (r *recent[K]) add(ks []K, hold time.Duration, announced bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.now()
@@ -56,7 +61,7 @@ func (r *recent[K]) add(ks []K, hold time.Duration) {
 			r.queue[r.head] = entry
 			r.head = (r.head + 1) % r.limit
 		}
-		r.records[k] = record{at, until}
+		r.records[k] = record{at, until, announced}
 	}
 	// Raised before the caller goes on to show the rows to anybody.
 	if int64(until) > r.doubtful.Load() {
@@ -87,14 +92,34 @@ func (r *recent[K]) doubts(k K, began time.Duration) bool {
 	return began < r.allTill || began < r.records[k].until
 }
 
-// since returns the keys added at or after the given time, and whether these are all.
-func (r *recent[K]) since(from time.Duration) (ks []K, all bool) {
+// begin holds on to the keys of a creation until end.
+func (r *recent[K]) begin(ks []K) *creation[K] {
+	c := &creation[K]{ks}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.creates[c] = struct{}{}
+	return c
+}
+
+func (r *recent[K]) end(c *creation[K]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.creates, c)
+}
+
+// unseen returns the keys that a scan which begins now, and sees what was committed before from, need
+// not see though their rows may soon be visible: those created since from, and those announced and
+// not yet created. All says that none of the first was forgotten.
+func (r *recent[K]) unseen(from time.Duration) (ks []K, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, rec := range r.records {
-		if rec.at >= from {
+		if rec.announced || rec.at >= from {
 			ks = append(ks, k)
 		}
+	}
+	for c := range r.creates {
+		ks = append(ks, c.keys...)
 	}
 	return ks, r.reach < from
 }

@@ -151,7 +151,7 @@ func (g *Guard[K, V]) restore(ctx context.Context, delta Scan[K], read func() (*
 	if delta == nil {
 		return Report{}, fmt.Errorf("%w: delta is nil", bloom.ErrInvalid)
 	}
-	return g.replace(ctx, read, func(ctx context.Context, gen *generation, rep *Report) (err error) {
+	return g.replace(ctx, 0, read, func(ctx context.Context, gen *generation, rep *Report) (err error) {
 		rep.Scanned = gen.len()
 		rep.CaughtUp, err = g.scanInto(ctx, gen, delta, gen.completeAt())
 		gen.setComplete(rep.Start)

@@ -42,7 +42,8 @@ var (
 	ErrUnmarked = errors.New("guard: committed, but not marked")
 )
 
-// PanicError is what callers get when a [Loader] or a [Scan] panics.
+// PanicError is what callers get when a [Loader] or a [Scan] panics. It wraps nothing: a panic with an
+// error that wraps ErrNotFound is no proof that there is no row.
 type PanicError struct {
 	Value any    // what it panicked with
 	Stack []byte // of the goroutine that panicked, as debug.Stack formats it
@@ -50,12 +51,6 @@ type PanicError struct {
 
 // Error tells the value; the stack is in the field.
 func (e *PanicError) Error() string { return fmt.Sprintf("guard: panic: %v", e.Value) }
-
-// Unwrap returns the value where it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
 
 // Verdict is what a filter says of a key.
 type Verdict uint8

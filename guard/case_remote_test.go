@@ -1,0 +1,251 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The filter is elsewhere, and is lost and made again under load: no row is ever rejected.
+func TestCase32_RemoteFilterLost(t *testing.T) {
+	db, remote := newDatabase(), &remoteFake{}
+	g := newGuard(t, db, func(o *options) { o.Filter, o.Capacity, o.ErrorRate = remote, 0, 0 })
+	allKeys := func() (keys [][]byte) {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		for k := range db.rows {
+			keys = append(keys, binary.LittleEndian.AppendUint64(nil, uint64(k)))
+		}
+		return keys
+	}
+	var wrong, rejections atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() { // writers
+			for k := w + 1; k <= 4000; k += 4 {
+				err := g.Create(t.Context(), []int{k}, func(context.Context) error { db.insert(k); return nil })
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() { // readers
+			r := rand.New(rand.NewPCG(uint64(w), 0))
+			for !stop.Load() {
+				k := r.IntN(8000)
+				_, visible := db.read(k)
+				_, err := g.Get(t.Context(), k)
+				_, also := db.read(k)
+				switch {
+				case visible && err != nil:
+					wrong.Add(1)
+				case !also && err == ErrAbsent:
+					rejections.Add(1)
+				case !also && err != ErrNotFound:
+					t.Error(k, err)
+				}
+			}
+		})
+	}
+	wg.Go(func() { // FLUSHALL, and a rebuild elsewhere
+		for i := 0; i < 50 || rejections.Load() < 1000; i++ {
+			remote.fill(allKeys)
+			time.Sleep(time.Millisecond)
+			remote.flush()
+			runtime.Gosched()
+		}
+		stop.Store(true)
+	})
+	wg.Wait()
+	require.Zero(t, wrong.Load(), "rows called absent")
+	require.EqualValues(t, rejections.Load(), g.Stats().Rejected)
+}
+
+func TestRemoteFilter(t *testing.T) {
+	ctx := t.Context()
+	db, remote, watch := rowsUpTo(3), &remoteFake{}, new(watcher)
+	g := newGuard(t, db, func(o *options) { o.Filter, o.Observer, o.Capacity, o.ErrorRate = remote, watch, 0, 0 })
+	remote.fill(func() [][]byte { return g.keys.bytes([]int{1, 2, 3}) })
+	require.Equal(t, StateActive, g.Stats().State)
+	require.Equal(t, Maybe, g.Check(ctx, 3))
+	_, err := g.Get(ctx, 4)
+	require.Equal(t, ErrAbsent, err)
+	lookups := remote.lookups.Load()
+	rows, err := g.GetMany(ctx, []int{1, 2, 5, 6, 7, 1})
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	require.Equal(t, lookups+1, remote.lookups.Load(), "one round trip")
+
+	require.NoError(t, g.MarkDeleted(ctx, 2))
+	require.Equal(t, Absent, g.Check(ctx, 2), "the deletions are in this process")
+	require.NoError(t, g.MarkCreated(ctx, 2))
+	require.Equal(t, Maybe, g.Check(ctx, 2))
+	db.insert(8)
+	require.NoError(t, g.CatchUp(ctx, time.Time{}, newDatabase(8).scan))
+	requireRow(t, g, 8)
+
+	// Out of reach: nothing is rejected, and nothing is committed that could be.
+	down := errors.New("connection refused")
+	remote.fault = down
+	require.Equal(t, Unknown, g.Check(ctx, 4))
+	_, err = g.Get(ctx, 4)
+	require.Equal(t, ErrNotFound, err)
+	require.ErrorIs(t, g.Create(ctx, []int{4}, func(context.Context) error { t.Error("committed"); return nil }), down)
+	require.ErrorIs(t, g.MarkCreated(ctx, 4), down)
+	require.EqualValues(t, 2, g.Stats().FilterErrors)
+	require.Equal(t, "filter: connection refused", watch.failures[0])
+	remote.fault = nil
+
+	g.Unload()
+	require.Equal(t, StateUnknown, g.Stats().State)
+	require.Equal(t, Unknown, g.Check(ctx, 4))
+	require.NoError(t, g.MarkCreated(ctx, 9), "keys go on into it")
+	g.Resume()
+	require.Equal(t, Absent, g.Check(ctx, 4))
+	require.Equal(t, Maybe, g.Check(ctx, 9))
+
+	_, err = g.Rebuild(ctx, db.scan, RebuildOptions[int]{})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = g.Restore(ctx, new(bytes.Buffer), noDelta)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorIs(t, g.Snapshot(io.Discard), errors.ErrUnsupported)
+	require.Zero(t, g.CompleteAt())
+}
+
+// verdicts is a filter that answers what it should not.
+type verdicts func(keys [][]byte) ([]Verdict, error)
+
+func (v verdicts) Verdicts(_ context.Context, dst []Verdict, keys [][]byte) ([]Verdict, error) {
+	answers, err := v(keys)
+	return append(dst, answers...), err
+}
+func (v verdicts) AddKeys(context.Context, [][]byte) error { return nil }
+
+func TestFilterThatMisbehaves(t *testing.T) {
+	for name, answer := range map[string]verdicts{
+		"too few":           func([][]byte) ([]Verdict, error) { return []Verdict{Absent}, nil },
+		"none":              func([][]byte) ([]Verdict, error) { return nil, nil },
+		"too many":          func([][]byte) ([]Verdict, error) { return make([]Verdict, 99), nil },
+		"error and answers": func([][]byte) ([]Verdict, error) { return []Verdict{Absent, Absent}, errors.New("boom") },
+		"no verdicts":       func([][]byte) ([]Verdict, error) { return []Verdict{17, 255}, nil },
+	} {
+		g := newGuard(t, rowsUpTo(2), func(o *options) { o.Filter = answer })
+		rows, err := g.GetMany(t.Context(), []int{1, 2})
+		require.NoError(t, err, name)
+		require.Len(t, rows, 2, name)
+	}
+}
+
+// Deleting again, or what was never there, makes nothing else absent.
+func TestCase33_DeletionsOfNothing(t *testing.T) {
+	for _, kind := range []Kind{Concurrent, Blocked, Scalable} {
+		db := rowsUpTo(500)
+		g := builtGuard(t, db, func(o *options) { o.Kind, o.ErrorRate = kind, 0.3 }) // many share bits
+		for range 5 {
+			for k := 501; k <= 2000; k++ {
+				require.NoError(t, g.MarkDeleted(t.Context(), k, k))
+			}
+		}
+		for k := 1; k <= 500; k++ {
+			require.Equal(t, Maybe, g.Check(t.Context(), k))
+		}
+		for range 3 {
+			require.NoError(t, g.MarkDeleted(t.Context(), 1))
+		}
+		require.Equal(t, Absent, g.Check(t.Context(), 1))
+		for k := 2; k <= 500; k++ {
+			require.Equal(t, Maybe, g.Check(t.Context(), k))
+		}
+	}
+}
+
+// A scan in parts makes the filter that one scan makes.
+func TestCase34_ScanInParts(t *testing.T) {
+	const n, parts = 50_000, 7
+	part := func(i, of int) Scan[int] {
+		return func(context.Context, time.Time) iter.Seq2[int, error] {
+			return func(yield func(int, error) bool) {
+				for k := i; k < n; k += of {
+					if !yield(k, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+	var scans []Scan[int]
+	for i := range parts {
+		scans = append(scans, part(i, parts))
+	}
+	for _, kind := range []Kind{Concurrent, Blocked, Scalable} {
+		change := func(o *options) { o.Kind, o.Capacity, o.Key = kind, n, testKey }
+		one, many, first := newGuard(t, newDatabase(), change), newGuard(t, newDatabase(), change), newGuard(t, newDatabase(), change)
+		_, err := one.Rebuild(t.Context(), part(0, 1), RebuildOptions[int]{})
+		require.NoError(t, err)
+		rep, err := many.Rebuild(t.Context(), nil, RebuildOptions[int]{Scans: scans})
+		require.NoError(t, err)
+		require.EqualValues(t, n, rep.Scanned)
+		_, err = first.Rebuild(t.Context(), scans[0], RebuildOptions[int]{Scans: scans[1:]})
+		require.NoError(t, err)
+		for _, g := range []*Guard[int, string]{one, many, first} {
+			require.EqualValues(t, n, g.Stats().Items)
+			for k := range n {
+				require.Equal(t, Maybe, g.Check(t.Context(), k))
+			}
+		}
+		if kind != Scalable { // whose keys lie in links by their order
+			require.Equal(t, words(t, one), words(t, many))
+			require.Equal(t, words(t, one), words(t, first))
+		}
+	}
+}
+
+// words is the filter of g, in its binary form.
+func words(t *testing.T, g *Guard[int, string]) []byte {
+	t.Helper()
+	gen, _ := g.filters.Load()
+	var b bytes.Buffer
+	_, err := gen.frozen().WriteTo(&b)
+	require.NoError(t, err)
+	return b.Bytes()
+}
+
+func BenchmarkScanInParts(b *testing.B) {
+	const n = 1_000_000
+	for _, parts := range []int{1, 2, 4} {
+		b.Run(fmt.Sprint("parts=", parts), func(b *testing.B) {
+			var scans []Scan[int]
+			for i := range parts {
+				scans = append(scans, func(context.Context, time.Time) iter.Seq2[int, error] {
+					return func(yield func(int, error) bool) {
+						for k := i; k < n; k += parts {
+							if !yield(k, nil) {
+								return
+							}
+						}
+					}
+				})
+			}
+			g := newGuard(b, newDatabase(), func(o *options) { o.Capacity, o.ErrorRate = n, 0.01 })
+			for b.Loop() {
+				if _, err := g.Rebuild(b.Context(), nil, RebuildOptions[int]{Scans: scans}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
+		})
+	}
+}
