@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // This file reads arguments as the server does.
@@ -52,38 +54,10 @@ func parseDouble(b []byte) (float64, bool) {
 	return f, true
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c += 'a' - 'A'
-	}
-	return c
-}
-
-// is reports whether arg is word, which is in lower case, in any case of ASCII.
-func is(arg []byte, word string) bool {
-	if len(arg) != len(word) {
-		return false
-	}
-	for i, c := range arg {
-		if lower(c) != word[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// letter returns letter i of arg in lower case, 0 past its end.
-func letter(arg []byte, i int) byte {
-	if i < len(arg) {
-		return lower(arg[i])
-	}
-	return 0
-}
-
 // index returns where word is first among args, -1 if it is not there.
 func index(args [][]byte, word string) int {
 	for i, arg := range args {
-		if is(arg, word) {
+		if ascii.Is(arg, word) {
 			return i
 		}
 	}

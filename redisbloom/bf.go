@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	bloom "github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // bfOptions are what a BF key is made with.
@@ -228,7 +229,7 @@ func bfInsert(e *Engine, args [][]byte) Reply {
 	noCreate := false
 	for i := 2; i < len(args); i++ {
 		name := args[i]
-		switch first := letter(name, 0); {
+		switch first := ascii.Letter(name, 0); {
 		case first == 'i':
 			if i+1 == len(args) {
 				return wrongArity("bf.insert")
@@ -238,7 +239,7 @@ func bfInsert(e *Engine, args [][]byte) Reply {
 				create = nil
 			}
 			return e.bfAddAll(args[1], args[i+1:], create)
-		case first == 'n' && letter(name, 2) == 'c':
+		case first == 'n' && ascii.Letter(name, 2) == 'c':
 			noCreate = true
 			continue
 		case first == 'n':
@@ -261,11 +262,11 @@ func bfInsert(e *Engine, args [][]byte) Reply {
 func (o *bfOptions) set(name, value []byte) ErrorReply {
 	var ok bool
 	switch {
-	case letter(name, 0) == 'c':
+	case ascii.Letter(name, 0) == 'c':
 		if o.capacity, ok = parseInt(value); !ok || o.capacity < 1 || o.capacity > maxCapacity {
 			return "Bad capacity"
 		}
-	case letter(name, 1) == 'r':
+	case ascii.Letter(name, 1) == 'r':
 		if o.errorRate, ok = parseDouble(value); !ok || !(o.errorRate > 0 && o.errorRate < 1) {
 			return "Bad error rate"
 		}
@@ -358,7 +359,7 @@ func bfInfo(e *Engine, args [][]byte) Reply {
 		return Reply{Kind: Map, Elems: all}
 	}
 	for i, word := range []string{"capacity", "size", "filters", "items", "expansion"} {
-		if is(args[2], word) {
+		if ascii.Is(args[2], word) {
 			return Reply{Kind: Fields, Elems: all[2*i : 2*i+2]}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 
 	bloom "github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // cfOptions are what a CF key is made with.
@@ -143,7 +144,7 @@ func (e *Engine) cfInsert(args [][]byte, unique bool) Reply {
 	o := e.cfDefaults()
 	noCreate := false
 	for i := 2; i < len(args); i++ {
-		switch letter(args[i], 0) {
+		switch ascii.Letter(args[i], 0) {
 		case 'c':
 			if i++; i == len(args) {
 				return wrongArity(name)

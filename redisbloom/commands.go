@@ -3,6 +3,8 @@ package redisbloom
 import (
 	"iter"
 	"strings"
+
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // command is an entry of the table of commands.
@@ -16,8 +18,6 @@ type command struct {
 }
 
 func (c *command) fits(n int) bool { return n >= c.min && (c.max == 0 || n <= c.max) }
-
-const maxNameLength = 16 // of a command
 
 var commandList = []*command{
 	{"bf.reserve", 4, 7, 1, 1, true, bfReserve},
@@ -71,17 +71,6 @@ var commandMap = func() map[string]*command {
 	return m
 }()
 
-func findCommand(name []byte) *command {
-	var buf [maxNameLength]byte
-	if len(name) > len(buf) {
-		return nil
-	}
-	for i, c := range name {
-		buf[i] = lower(c)
-	}
-	return commandMap[string(buf[:len(name)])]
-}
-
 func unknownCommand(args [][]byte) Reply {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '")
@@ -111,15 +100,28 @@ type Command struct {
 	FirstKey, LastKey int
 }
 
+func (c *command) describe() Command {
+	arity := c.min
+	if c.min != c.max {
+		arity = -c.min
+	}
+	return Command{c.name, arity, c.write, c.firstKey, c.toKeys}
+}
+
+// FindCommand describes the command of that name, in any case, and reports whether there is one. It does not allocate.
+func FindCommand(name []byte) (Command, bool) {
+	c := ascii.Find(commandMap, name)
+	if c == nil {
+		return Command{}, false
+	}
+	return c.describe(), true
+}
+
 // Commands iterates over the commands that [Engine.Do] answers.
 func Commands() iter.Seq[Command] {
 	return func(yield func(Command) bool) {
 		for _, c := range commandList {
-			arity := c.min
-			if c.min != c.max {
-				arity = -c.min
-			}
-			if !yield(Command{c.name, arity, c.write, c.firstKey, c.toKeys}) {
+			if !yield(c.describe()) {
 				return
 			}
 		}

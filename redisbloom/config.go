@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // settings are the module's parameters, by the names that CONFIG has for them.
@@ -75,7 +77,7 @@ func (e *Engine) ConfigGet(patterns ...string) map[string]string {
 	s := *e.config.Load()
 	add := func(name string, value func() string) {
 		for _, pattern := range patterns {
-			if match(strings.ToLower(pattern), name) {
+			if Match(strings.ToLower(pattern), name) {
 				got[name] = value()
 			}
 		}
@@ -103,12 +105,12 @@ func (e *Engine) ConfigSet(name, value string) error {
 
 func configCommand(e *Engine, args [][]byte) Reply {
 	switch sub := args[1]; {
-	case is(sub, "get"):
+	case ascii.Is(sub, "get"):
 		if len(args) < 3 {
 			return wrongArity("config|get")
 		}
 		return configGet(e, args)
-	case is(sub, "set"):
+	case ascii.Is(sub, "set"):
 		if len(args) < 4 || len(args)%2 != 0 {
 			return wrongArity("config|set")
 		}

@@ -106,15 +106,15 @@ func TestMatch(t *testing.T) {
 		{"*[0-9]*", "abc7def", true}, {strings.Repeat("*a", 50) + "b", strings.Repeat("a", 10_000), false}, // in little time
 		{"\xff*\x00", "\xffx\x00", true},
 	} {
-		require.Equal(t, c.want, match(c.pattern, c.s), "%q %q", c.pattern, c.s)
+		require.Equal(t, c.want, Match(c.pattern, c.s), "%q %q", c.pattern, c.s)
 	}
 }
 
-// match agrees with path.Match where the two take the same patterns.
+// Match agrees with path.Match where the two take the same patterns.
 func FuzzMatch(f *testing.F) {
 	f.Add("a*b?[a-c]", "axxbyc")
 	f.Fuzz(func(t *testing.T, pattern, s string) {
-		got := match(pattern, s)
+		got := Match(pattern, s)
 		if strings.ContainsAny(pattern+s, `/\]`) || strings.ContainsFunc(pattern+s, func(r rune) bool { return r > 127 }) {
 			return
 		}

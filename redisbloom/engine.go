@@ -16,6 +16,8 @@ package redisbloom
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // Engine is a keyspace of filters and strings, and the commands on it. Any number of
@@ -89,12 +91,19 @@ func (e *Engine) Do(args ...[]byte) Reply {
 	return r
 }
 
+// Check returns the error that [Engine.Do] would answer for a command it does not know or for a wrong number of
+// arguments, and nil if it would run it.
+func Check(args ...[]byte) error {
+	_, refused := lookUp(args)
+	return refused.Err()
+}
+
 // lookUp returns the command that args ask for, or nil and the reply to what is none.
 func lookUp(args [][]byte) (*command, Reply) {
 	if len(args) == 0 {
 		return nil, errReply("ERR empty command")
 	}
-	c := findCommand(args[0])
+	c := ascii.Find(commandMap, args[0])
 	if c == nil {
 		return nil, unknownCommand(args)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redbloom-go/bloom/internal/ascii"
 	"github.com/stretchr/testify/require"
 )
 
@@ -78,7 +79,7 @@ func FuzzDo(f *testing.F) {
 				}
 				args = append(args, arg)
 			}
-			if is(args[0], "config") && len(args) > 3 && is(args[2], "maxmemory") {
+			if ascii.Is(args[0], "config") && len(args) > 3 && ascii.Is(args[2], "maxmemory") {
 				continue // it is there to bound what the fuzzer allocates
 			}
 			reply := e.Do(args...)

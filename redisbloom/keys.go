@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+
+	"github.com/redbloom-go/bloom/internal/ascii"
 )
 
 // This file has the commands that are not for filters: the ones on keys, and plain strings, which
@@ -121,7 +123,7 @@ func keys(e *Engine, args [][]byte) Reply {
 	for i := range e.keys.shards {
 		found = e.keys.shards[i].appendKeys(found)
 	}
-	return keyList(slices.DeleteFunc(found, func(key string) bool { return !match(string(args[1]), key) }))
+	return keyList(slices.DeleteFunc(found, func(key string) bool { return !Match(string(args[1]), key) }))
 }
 
 func keyList(keys []string) Reply {
@@ -145,11 +147,11 @@ func scan(e *Engine, args [][]byte) Reply {
 			return errReply(errSyntax)
 		}
 		switch value := args[i+1]; {
-		case is(args[i], "match"):
+		case ascii.Is(args[i], "match"):
 			pattern = string(value)
-		case is(args[i], "type"):
+		case ascii.Is(args[i], "type"):
 			typeName = string(value)
-		case is(args[i], "count"):
+		case ascii.Is(args[i], "count"):
 			var ok bool
 			if count, ok = parseInt(value); !ok {
 				return errReply(errNotInteger)
@@ -172,7 +174,7 @@ func scan(e *Engine, args [][]byte) Reply {
 		cursor = 0
 	}
 	found = slices.DeleteFunc(found, func(key string) bool {
-		return !match(pattern, key) || typeName != "" && e.kindOf(asBytes(key)).typeName() != typeName
+		return !Match(pattern, key) || typeName != "" && e.kindOf(asBytes(key)).typeName() != typeName
 	})
 	return Reply{Kind: Array, Elems: []Reply{{Kind: Bulk, Str: strconv.FormatUint(cursor, 10)}, keyList(found)}}
 }
@@ -180,7 +182,7 @@ func scan(e *Engine, args [][]byte) Reply {
 func dbSize(e *Engine, _ [][]byte) Reply { return intReply(e.Len()) }
 
 func flushAll(e *Engine, args [][]byte) Reply {
-	if len(args) > 2 || len(args) == 2 && !is(args[1], "sync") && !is(args[1], "async") {
+	if len(args) > 2 || len(args) == 2 && !ascii.Is(args[1], "sync") && !ascii.Is(args[1], "async") {
 		return errReply(errSyntax)
 	}
 	for i := range e.keys.shards {
@@ -192,14 +194,14 @@ func flushAll(e *Engine, args [][]byte) Reply {
 }
 
 func memoryCommand(e *Engine, args [][]byte) Reply {
-	if !is(args[1], "usage") {
+	if !ascii.Is(args[1], "usage") {
 		return unknownSubcommand("MEMORY", args[1])
 	}
 	switch {
 	case len(args) < 3:
 		return wrongArity("memory|usage")
 	case len(args) == 3:
-	case len(args) != 5 || !is(args[3], "samples"):
+	case len(args) != 5 || !ascii.Is(args[3], "samples"):
 		return errReply(errSyntax)
 	default:
 		if _, ok := parseInt(args[4]); !ok {

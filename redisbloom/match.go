@@ -1,9 +1,9 @@
 package redisbloom
 
-// match reports whether s matches a pattern of KEYS: * is any bytes, ? any one, [ae], [a-e] and
+// Match reports whether s matches a pattern as KEYS has them: * is any bytes, ? any one, [ae], [a-e] and
 // [^e] one of a set, and \ takes the special meaning of the byte behind it. It takes
 // time in proportion to len(pattern)·len(s) at most.
-func match(pattern, s string) bool {
+func Match(pattern, s string) bool {
 	// Where to go on if what follows the last * does not match: one byte further. An
 	// earlier * needs no second look, since a later one takes up all that it could.
 	star, at := -1, 0

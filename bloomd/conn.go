@@ -1,0 +1,240 @@
+package bloomd
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/redbloom-go/bloom/redisbloom"
+)
+
+const (
+	readSize  = 16 << 10 // of the buffer that every connection has
+	flushSize = 64 << 10 // of replies that are written before the next command is looked at
+
+	// What an argument takes beside its bytes: in the parser, and as one element of a reply.
+	argOverhead = 100
+)
+
+// Before AUTH.
+var strangerLimits = limits{args: 10, bulk: 16 << 10, command: 256 << 10}
+
+// conn is a connection. All of it is of one goroutine, but for nc.
+type conn struct {
+	*Server
+	nc     net.Conn
+	id     uint64
+	buf    []byte
+	r, w   int // the bytes of buf that have been read and not run
+	parser parser
+	out    []byte // replies that have not been written
+	counts int64  // bytes of it in Server.buffers
+
+	since    time.Time // when the command that is half here began
+	deadline bool      // one is set for reading
+
+	session
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{Server: s, nc: nc, id: s.lastID.Add(1)}
+	c.session = session{proto: 2, authenticated: s.Password == "", created: time.Now()}
+	return c
+}
+
+func (c *conn) limits() *limits {
+	if !c.authenticated {
+		return &strangerLimits
+	}
+	return &c.Server.limits
+}
+
+// serve runs commands until the connection ends.
+func (c *conn) serve() {
+	defer c.nc.Close()
+	defer func() { c.buffers.Add(-c.counts) }()
+	if t, ok := c.nc.(*tls.Conn); ok {
+		t.SetDeadline(time.Now().Add(c.CommandTimeout))
+		if err := t.Handshake(); err != nil {
+			c.Logger.Info("TLS handshake", "client", c.nc.RemoteAddr(), "error", err)
+			return
+		}
+		t.SetDeadline(time.Time{})
+	}
+	c.buf = make([]byte, readSize)
+	for {
+		err := c.runAll()
+		if err == nil {
+			err = c.flush()
+		}
+		if err == nil {
+			err = c.read()
+		}
+		if err == nil {
+			continue
+		}
+		var refused protocolError
+		if errors.As(err, &refused) {
+			c.refuse(refused)
+		}
+		return
+	}
+}
+
+// errQuit ends a connection that asked for it.
+var errQuit = errors.New("bloomd: quit")
+
+// runAll runs the commands that are whole.
+func (c *conn) runAll() error {
+	n := uint64(0)
+	defer func() { c.commands.Add(n) }()
+	limits := c.limits()
+	for c.r < c.w {
+		args, size, err := c.parser.parse(c.buf[c.r:c.w], limits)
+		if err == errShort {
+			return c.count(0)
+		}
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			if len(args) > 1024 {
+				if err := c.count(argOverhead * len(args)); err != nil {
+					return err
+				}
+			}
+			reply, quit := c.run(args)
+			c.out = reply.Append(c.out, c.proto)
+			n++
+			c.since = time.Time{}
+			if quit {
+				c.flush()
+				return errQuit
+			}
+			limits = c.limits()
+		}
+		c.r += size
+		if len(c.out) >= flushSize {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	c.r, c.w = 0, 0
+	if len(c.buf) > readSize || cap(c.parser.args) > 1024 {
+		c.buf, c.parser = make([]byte, readSize), parser{}
+	}
+	return c.count(0)
+}
+
+const errBuffers protocolError = "too much memory in use by clients"
+
+// count sets what the connection counts with against MaxBuffers: what it holds, and more.
+func (c *conn) count(more int) error {
+	bytes := int64(len(c.buf)-readSize+8*cap(c.parser.ends)+24*cap(c.parser.args)+more) + c.queued
+	if bytes < 64<<10 && bytes <= c.counts { // not worth writing to what all connections share
+		return nil
+	}
+	if bytes < 64<<10 {
+		bytes = 0
+	}
+	total := c.buffers.Add(bytes - c.counts)
+	grew := bytes > c.counts
+	c.counts = bytes
+	if grew && total > c.MaxBuffers {
+		return errBuffers
+	}
+	return nil
+}
+
+// read reads what has come, at least a byte.
+func (c *conn) read() error {
+	if c.w == len(c.buf) {
+		if c.r > 0 {
+			c.w = copy(c.buf, c.buf[c.r:c.w])
+			c.r = 0
+		} else {
+			grown := make([]byte, min(2*len(c.buf), c.MaxCommand+readSize))
+			copy(grown, c.buf)
+			c.buf = grown
+			if err := c.count(0); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.setDeadline(); err != nil {
+		return err
+	}
+	n, err := c.nc.Read(c.buf[c.w:])
+	c.w += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// setDeadline sets how long the next read may take.
+func (c *conn) setDeadline() error {
+	var at time.Time
+	switch {
+	case c.r < c.w:
+		if c.since.IsZero() {
+			c.since = time.Now()
+		}
+		at = c.since.Add(c.CommandTimeout + time.Duration((c.w-c.r)/4096)*time.Second)
+	case c.IdleTimeout > 0:
+		at = time.Now().Add(c.IdleTimeout)
+	}
+	if c.deadline || !at.IsZero() {
+		if err := c.nc.SetReadDeadline(at); err != nil {
+			return err
+		}
+		c.deadline = !at.IsZero()
+	}
+	if c.closing.Load() { // else it might not see that Shutdown set one
+		return errQuit
+	}
+	return nil
+}
+
+// flush writes the replies.
+func (c *conn) flush() error {
+	if len(c.out) > 2*flushSize {
+		if err := c.count(cap(c.out)); err != nil {
+			c.out = nil
+			return err
+		}
+	}
+	for at := 0; at < len(c.out); {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.WriteTimeout)); err != nil {
+			return err
+		}
+		n, err := c.nc.Write(c.out[at:min(len(c.out), at+flushSize)])
+		if err != nil {
+			return err
+		}
+		at += n
+	}
+	if cap(c.out) > 2*flushSize {
+		c.out = nil
+	}
+	c.out = c.out[:0]
+	return nil
+}
+
+// refuse tells the client why it is disconnected. What it is still sending is read for a moment: closing a
+// connection with unread bytes can take the message with it.
+func (c *conn) refuse(why protocolError) {
+	c.Logger.Info("disconnected", "client", c.nc.RemoteAddr(), "error", string(why))
+	c.out = redisbloom.Reply{Kind: redisbloom.Error, Str: why.Error()}.Append(c.out, c.proto)
+	if c.flush() != nil {
+		return
+	}
+	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.nc.SetReadDeadline(time.Now().Add(time.Second))
+	io.CopyN(io.Discard, c.nc, 1<<20)
+}
