@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/page.md instead of comparing with it")
+var update = flag.Bool("update", false, "rewrite testdata/page.md or the fixtures of package migrate instead of comparing with them")
 
 func readTestResults(t *testing.T) *results {
 	file, err := os.Open("testdata/results.txt")
