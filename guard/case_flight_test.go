@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,10 +172,9 @@ func TestCase24_AllLeave(t *testing.T) {
 	t.Run("a newcomer beside a loader that does not heed it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			db := rowsUpTo(10)
-			first := true
+			var loads atomic.Int64
 			db.fault = func(ctx context.Context, _ int) error {
-				if first {
-					first = false
+				if loads.Add(1) == 1 {
 					time.Sleep(time.Second) // deaf
 					return errors.New("of the dying one")
 				}
@@ -248,7 +248,7 @@ func TestCase25_HungLoader(t *testing.T) {
 		}
 		wg.Wait()
 		requireRow(t, g, 6)
-		db.fault = nil
+		db.heal()
 		requireRow(t, g, 5)
 		require.EqualValues(t, 3, db.loads.Load())
 		close(hung)
@@ -346,7 +346,7 @@ func TestCase26_GetMany(t *testing.T) {
 				require.NotContains(t, rows, 3)
 				eventually(func() bool { return g.fills.Load() == 0 })
 				require.Zero(t, cache.nulls.Load())
-				db.fault = nil
+				db.heal()
 				rows, err = g.GetMany(ctx, []int{1, 2, 3, 98, 99})
 				require.NoError(t, err)
 				require.Len(t, rows, 3)

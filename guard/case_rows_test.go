@@ -59,7 +59,7 @@ func TestCase14_LateNull(t *testing.T) {
 					got := make(chan error, 1)
 					go func() { _, err := g.Get(t.Context(), 99); got <- err }()
 					time.Sleep(500 * time.Millisecond)
-					db.after = nil
+					db.heal()
 					create(t, g, db, 99)
 					time.Sleep(10 * time.Millisecond) // Settle is over
 					requireRow(t, g, 99)
@@ -132,7 +132,7 @@ func TestCase15_LateNullOfAnAbandonedLoad(t *testing.T) {
 		defer cancel()
 		_, err := g.Get(ctx, 99)
 		require.Equal(t, context.DeadlineExceeded, err)
-		db.after = nil
+		db.heal()
 		create(t, g, db, 99)
 		time.Sleep(10 * time.Millisecond)
 		requireRow(t, g, 99)
@@ -158,7 +158,7 @@ func TestCase16_LateNullOfAnotherProcess(t *testing.T) {
 			got := make(chan error, 1)
 			go func() { _, err := b.Get(t.Context(), k); got <- err }()
 			synctest.Wait()
-			db.after = nil
+			db.heal()
 			create(t, a, db, k)
 			require.Equal(t, ErrNotFound, <-got)
 			synctest.Wait()
@@ -239,7 +239,7 @@ func TestCase17_LoadsThatFail(t *testing.T) {
 					require.Error(t, watch.loads[0].Err)
 					require.EqualValues(t, 1, g.Stats().LoadErrors)
 
-					db.fault = nil
+					db.heal()
 					requireRow(t, g, 1)
 					rows, err := g.GetMany(t.Context(), []int{1, 2, 77})
 					require.NoError(t, err)

@@ -345,7 +345,7 @@ func TestCase30_Audit(t *testing.T) {
 		db := rowsUpTo(10)
 		g := builtGuard(t, db, func(o *options) { o.Audit = 1 })
 		db.fault = func(ctx context.Context, k int) error {
-			db.fault = nil
+			db.heal()
 			return g.Create(ctx, []int{k}, func(context.Context) error { db.insert(k); return nil })
 		}
 		v, err := g.Get(t.Context(), 99)

@@ -69,6 +69,19 @@ func (db *database) read(k int) (row, bool) {
 	return r, ok
 }
 
+func (db *database) hooks() (func(context.Context, int) error, func(int)) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.fault, db.after
+}
+
+// heal takes the faults away.
+func (db *database) heal() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.fault, db.after = nil, nil
+}
+
 func valueOf(k int) string { return fmt.Sprint("row ", k) }
 
 func (db *database) begin() func() {
@@ -81,8 +94,9 @@ func (db *database) begin() func() {
 
 func (db *database) Load(ctx context.Context, k int) (string, error) {
 	defer db.begin()()
-	if db.fault != nil {
-		if err := db.fault(ctx, k); err != nil {
+	fault, after := db.hooks()
+	if fault != nil {
+		if err := fault(ctx, k); err != nil {
 			return "", err
 		}
 	}
@@ -94,8 +108,8 @@ func (db *database) Load(ctx context.Context, k int) (string, error) {
 			return "", ctx.Err()
 		}
 	}
-	if db.after != nil {
-		db.after(k)
+	if after != nil {
+		after(k)
 	}
 	if !ok {
 		return "", fmt.Errorf("no row %d: %w", k, ErrNotFound)
@@ -135,8 +149,8 @@ func (db *batchDatabase) LoadMany(ctx context.Context, ks []int) (map[int]string
 	db.mu.Unlock()
 	found := map[int]string{}
 	for _, k := range ks {
-		if db.fault != nil {
-			if err := db.fault(ctx, k); err != nil {
+		if fault, _ := db.hooks(); fault != nil {
+			if err := fault(ctx, k); err != nil {
 				return found, err
 			}
 		}
