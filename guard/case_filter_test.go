@@ -29,7 +29,7 @@ func TestCase01_NoFilter(t *testing.T) {
 		_, err = g.Get(t.Context(), 2)
 		require.ErrorIs(t, err, ErrNotFound)
 		require.NotErrorIs(t, err, ErrAbsent)
-		eventually(func() bool { _, nulls := g.opts.Cache.(*Memory[int, string]).Len(); return nulls == 1 })
+		rest(g)
 	}
 	require.EqualValues(t, 2, db.loads.Load(), "the cache serves both")
 	s := g.Stats()
@@ -174,7 +174,7 @@ func (s *rowStore) scan(context.Context, time.Time) iter.Seq2[int, error] {
 func TestCase04_WritersDuringRebuilds(t *testing.T) {
 	writers, rebuilds, writes := 8, 5, 100_000
 	if testing.Short() {
-		writes = 20_000
+		writes = 10_000
 	}
 	for _, kind := range []Kind{Concurrent, Blocked, Scalable} {
 		if kind != Concurrent && testing.Short() {

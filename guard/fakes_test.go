@@ -214,6 +214,19 @@ func (w *watcher) locked(f func()) {
 	f()
 }
 
+// rest waits until everything that was loaded is stored.
+func rest[K comparable, V any](g *Guard[K, V]) {
+	for i := range g.flights.shards {
+		s := &g.flights.shards[i]
+		eventually(func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.flying) == 0
+		})
+	}
+	eventually(func() bool { return g.flights.slots.Load() == 0 && g.fills.Load() == 0 })
+}
+
 // eventually waits for what another goroutine is about to do, by the clock of the test.
 func eventually(what func() bool) {
 	for !what() {
