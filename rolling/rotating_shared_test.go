@@ -44,22 +44,27 @@ func TestRotatingSharedPromise(t *testing.T) {
 		before, after int64 // the clock around the add
 	}
 	var latest [1024]atomic.Pointer[record]
-	var missed, stale, found, gone atomic.Int64
+	var missed, stale, found, gone, reading atomic.Int64
+	reading.Store(readers)
 	together(writers+readers, func(g int) {
 		rng := rand.New(rand.NewPCG(uint64(g), 1))
-		for i := range steps {
+		for i := 0; g < writers && reading.Load() > 0; i++ {
 			c.Add(rng.Int64N(3))
-			if g < writers {
-				rec := record{key: uint64(g)<<32 + uint64(i), before: c.Load()}
-				if i%2 == 0 {
-					r.AddUint64(rec.key)
-				} else {
-					r.AddUniqueUint64(rec.key)
-				}
-				rec.after = c.Load()
-				latest[rng.IntN(len(latest))].Store(&rec)
-				continue
+			rec := record{key: uint64(g)<<32 + uint64(i), before: c.Load()}
+			if i%2 == 0 {
+				r.AddUint64(rec.key)
+			} else {
+				r.AddUniqueUint64(rec.key)
 			}
+			rec.after = c.Load()
+			latest[rng.IntN(len(latest))].Store(&rec)
+		}
+		if g < writers {
+			return
+		}
+		defer reading.Add(-1)
+		for i := 0; i < steps || found.Load() < 100 || gone.Load() < 100; i++ {
+			c.Add(rng.Int64N(3))
 			rec := latest[rng.IntN(len(latest))].Load()
 			if rec == nil {
 				continue
@@ -83,8 +88,6 @@ func TestRotatingSharedPromise(t *testing.T) {
 	})
 	require.Zero(t, missed.Load())
 	require.Zero(t, stale.Load())
-	require.Positive(t, found.Load())
-	require.Positive(t, gone.Load())
 }
 
 // Keys that are added again in time are there at every moment, whatever bucket goes.
