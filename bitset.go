@@ -40,49 +40,87 @@ func (b *bitset) set(i uint64) bool {
 // the design load each bit is a coin toss that no predictor calls, and four
 // loads that do not wait for each other cost little more than one.
 func (b *bitset) testAll(d *modulus, p probes) bool {
-	words := b.words
+	if d.magic == 0 || uint64(len(b.words)) < d.w {
+		return b.testAny(d, p)
+	}
+	words := unchecked{unsafe.SliceData(b.words)}
+	magic, w, shift := d.magic, d.w, d.shift
 	x, step, inc, k := p.x, p.step, p.inc, p.k
-	if magic, w, shift := d.magic, d.w, d.shift; magic != 0 {
-		for ; k >= 4; k -= 4 {
-			x1 := x + step
-			step += inc
-			x2 := x1 + step
-			step += inc
-			x3 := x2 + step
-			step += inc
-			if words[wordOf(x, magic, w, shift)]>>(x&63)&
-				(words[wordOf(x1, magic, w, shift)]>>(x1&63))&
-				(words[wordOf(x2, magic, w, shift)]>>(x2&63))&
-				(words[wordOf(x3, magic, w, shift)]>>(x3&63))&1 == 0 {
-				return false
-			}
-			x = x3 + step
-			step += inc
+	for ; k >= 4; k -= 4 {
+		x1 := x + step
+		step += inc
+		x2 := x1 + step
+		step += inc
+		x3 := x2 + step
+		step += inc
+		if words.at(wordOf(x, magic, w, shift))>>(x&63)&
+			(words.at(wordOf(x1, magic, w, shift))>>(x1&63))&
+			(words.at(wordOf(x2, magic, w, shift))>>(x2&63))&
+			(words.at(wordOf(x3, magic, w, shift))>>(x3&63))&1 == 0 {
+			return false
 		}
+		x = x3 + step
+		step += inc
 	}
 	for ; k > 0; k-- {
-		if i := d.of(x); words[i>>6]>>(i&63)&1 == 0 {
+		if words.at(wordOf(x, magic, w, shift))>>(x&63)&1 == 0 {
 			return false
 		}
 		x, step = x+step, step+inc
 	}
-	return len(words) > 0
+	return true
+}
+
+// testAny is testAll for any number of bits, with a division a probe.
+func (b *bitset) testAny(d *modulus, p probes) bool {
+	for range p.k {
+		if !b.test(p.x % d.m) {
+			return false
+		}
+		p.x, p.step = p.x+p.step, p.step+p.inc
+	}
+	return len(b.words) > 0
+}
+
+// unchecked is at least d.w words. A position of the modulus d is in one of them, but the compiler
+// cannot know that, and would check it at each probe: a tenth of a lookup.
+type unchecked struct{ first *uint64 }
+
+func (u unchecked) at(i uint64) uint64 { return *u.word(i) }
+
+func (u unchecked) word(i uint64) *uint64 {
+	return (*uint64)(unsafe.Add(unsafe.Pointer(u.first), i*8))
 }
 
 // setAll sets every bit of a probe sequence and reports whether one was clear.
 func (b *bitset) setAll(d *modulus, p probes) bool {
-	words := b.words
-	x, step := p.x, p.step
+	if d.magic == 0 || uint64(len(b.words)) < d.w {
+		return b.setAny(d, p)
+	}
+	words := unchecked{unsafe.SliceData(b.words)}
+	magic, w, shift := d.magic, d.w, d.shift
+	x, step, inc := p.x, p.step, p.inc
 	var fresh uint64
 	for range p.k {
-		i := d.of(x)
-		old := words[i>>6]
-		mask := uint64(1) << (i & 63)
-		words[i>>6] = old | mask
+		word := words.word(wordOf(x, magic, w, shift))
+		old := *word
+		mask := uint64(1) << (x & 63)
+		*word = old | mask
 		fresh |= mask &^ old
-		x, step = x+step, step+p.inc
+		x, step = x+step, step+inc
 	}
 	return fresh != 0
+}
+
+// setAny is setAll for any number of bits.
+func (b *bitset) setAny(d *modulus, p probes) (fresh bool) {
+	for range p.k {
+		if b.set(p.x % d.m) {
+			fresh = true
+		}
+		p.x, p.step = p.x+p.step, p.step+p.inc
+	}
+	return fresh
 }
 
 // batchSize is how many keys go through a batch together: enough for their cache

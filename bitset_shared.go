@@ -3,6 +3,7 @@ package bloom
 import (
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 )
 
 // This file is for bits that goroutines share, each access atomic. The words are
@@ -14,33 +15,45 @@ type sharedBits bitset
 
 // testAll is bitset.testAll.
 func (b *sharedBits) testAll(d *modulus, p probes) bool {
-	words := b.words
+	if d.magic == 0 || uint64(len(b.words)) < d.w {
+		return b.testAny(d, p)
+	}
+	words := unchecked{unsafe.SliceData(b.words)}
+	magic, w, shift := d.magic, d.w, d.shift
 	x, step, inc, k := p.x, p.step, p.inc, p.k
-	if magic, w, shift := d.magic, d.w, d.shift; magic != 0 {
-		for ; k >= 4; k -= 4 {
-			x1 := x + step
-			step += inc
-			x2 := x1 + step
-			step += inc
-			x3 := x2 + step
-			step += inc
-			if atomic.LoadUint64(&words[wordOf(x, magic, w, shift)])>>(x&63)&
-				(atomic.LoadUint64(&words[wordOf(x1, magic, w, shift)])>>(x1&63))&
-				(atomic.LoadUint64(&words[wordOf(x2, magic, w, shift)])>>(x2&63))&
-				(atomic.LoadUint64(&words[wordOf(x3, magic, w, shift)])>>(x3&63))&1 == 0 {
-				return false
-			}
-			x = x3 + step
-			step += inc
+	for ; k >= 4; k -= 4 {
+		x1 := x + step
+		step += inc
+		x2 := x1 + step
+		step += inc
+		x3 := x2 + step
+		step += inc
+		if atomic.LoadUint64(words.word(wordOf(x, magic, w, shift)))>>(x&63)&
+			(atomic.LoadUint64(words.word(wordOf(x1, magic, w, shift)))>>(x1&63))&
+			(atomic.LoadUint64(words.word(wordOf(x2, magic, w, shift)))>>(x2&63))&
+			(atomic.LoadUint64(words.word(wordOf(x3, magic, w, shift)))>>(x3&63))&1 == 0 {
+			return false
 		}
+		x = x3 + step
+		step += inc
 	}
 	for ; k > 0; k-- {
-		if i := d.of(x); atomic.LoadUint64(&words[i>>6])>>(i&63)&1 == 0 {
+		if atomic.LoadUint64(words.word(wordOf(x, magic, w, shift)))>>(x&63)&1 == 0 {
 			return false
 		}
 		x, step = x+step, step+inc
 	}
-	return len(words) > 0
+	return true
+}
+
+func (b *sharedBits) testAny(d *modulus, p probes) bool {
+	for range p.k {
+		if i := p.x % d.m; atomic.LoadUint64(&b.words[i>>6])>>(i&63)&1 == 0 {
+			return false
+		}
+		p.x, p.step = p.x+p.step, p.step+p.inc
+	}
+	return len(b.words) > 0
 }
 
 // setAll sets every bit of a probe sequence and reports whether one was clear, of
