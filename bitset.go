@@ -492,6 +492,54 @@ func (f *fields) nibble(i uint64) uint64 { return f.words[i>>4] >> (i & 15 * 4) 
 
 func (f *fields) bumpNibble(i uint64, delta int) { f.words[i>>4] += uint64(delta) << (i & 15 * 4) }
 
+// nonzeroAll reports whether every field of a probe sequence is not zero; of no fields at all
+// none is. It is bitset.testAll for them.
+func (f *fields) nonzeroAll(d *modulus, p probes) bool {
+	if d.magic == 0 || uint64(len(f.words)) < 4*d.w {
+		return f.nonzeroAny(d, p)
+	}
+	words := unchecked{unsafe.SliceData(f.words)}
+	magic, w, shift := d.magic, d.w, d.shift
+	x, step, inc, k := p.x, p.step, p.inc, p.k
+	for ; k >= 4; k -= 4 {
+		x1 := x + step
+		step += inc
+		x2 := x1 + step
+		step += inc
+		x3 := x2 + step
+		step += inc
+		if carry(words.at(wordOf(x, magic, w, shift)<<2|x>>4&3), x)&
+			carry(words.at(wordOf(x1, magic, w, shift)<<2|x1>>4&3), x1)&
+			carry(words.at(wordOf(x2, magic, w, shift)<<2|x2>>4&3), x2)&
+			carry(words.at(wordOf(x3, magic, w, shift)<<2|x3>>4&3), x3)&16 == 0 {
+			return false
+		}
+		x = x3 + step
+		step += inc
+	}
+	for ; k > 0; k-- {
+		if carry(words.at(wordOf(x, magic, w, shift)<<2|x>>4&3), x)&16 == 0 {
+			return false
+		}
+		x, step = x+step, step+inc
+	}
+	return true
+}
+
+// carry has bit 4 set unless nibble i mod 16 of w is 0.
+func carry(w, i uint64) uint64 { return w>>(i&15*4)&15 + 15 }
+
+// nonzeroAny is nonzeroAll for any number of fields.
+func (f *fields) nonzeroAny(d *modulus, p probes) bool {
+	for range p.k {
+		if f.nibble(p.x%d.m) == 0 {
+			return false
+		}
+		p.x, p.step = p.x+p.step, p.step+p.inc
+	}
+	return len(f.words) > 0
+}
+
 // addNibbles adds the fields of o, each sum at most 15.
 func (f *fields) addNibbles(o *fields) {
 	// A sum of two nibbles fits a byte; a carry in its bit 4 fills bits 0 to 3.

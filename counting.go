@@ -72,23 +72,31 @@ func (c *Counting) add(h1, h2 uint64) bool {
 		panic(zeroAdd)
 	}
 	c.len++
-	return c.bump(c.probes(h1, h2), 1) == 0
+	return c.bump(c.probes(h1, h2), 1)
 }
 
 // Contains reports whether key may be present: false means that it definitely
 // is not.
-func (c *Counting) Contains(key []byte) bool { return c.Count(key) > 0 }
+func (c *Counting) Contains(key []byte) bool {
+	return c.counters.nonzeroAll(&c.mod, c.probes(c.hash.sum(key)))
+}
 
 // ContainsString is [Counting.Contains] of the bytes of key, without a copy.
-func (c *Counting) ContainsString(key string) bool { return c.CountString(key) > 0 }
+func (c *Counting) ContainsString(key string) bool { return c.Contains(stringBytes(key)) }
 
 // ContainsUint64 is [Counting.Contains] of the 8 bytes of key, least
 // significant first.
-func (c *Counting) ContainsUint64(key uint64) bool { return c.CountUint64(key) > 0 }
+func (c *Counting) ContainsUint64(key uint64) bool {
+	b := uint64Bytes(key)
+	return c.Contains(b[:])
+}
 
 // ContainsDigest is [Counting.Contains] of the key that d was made from. It
 // panics if d was made with another hash or seed.
-func (c *Counting) ContainsDigest(d Digest) bool { return c.CountDigest(d) > 0 }
+func (c *Counting) ContainsDigest(d Digest) bool {
+	c.hash.check(d)
+	return c.counters.nonzeroAll(&c.mod, c.probes(d.h1, d.h2))
+}
 
 // Count returns how often key may be present: the smallest of its counters, which is
 // never less than the number of times it was added and not removed, up to 15, where
@@ -151,7 +159,7 @@ func (c *Counting) RemoveDigest(d Digest) bool {
 
 func (c *Counting) remove(h1, h2 uint64) bool {
 	p := c.probes(h1, h2)
-	if c.count(p) == 0 {
+	if !c.counters.nonzeroAll(&c.mod, p) {
 		return false
 	}
 	c.bump(p, -1)
@@ -159,28 +167,33 @@ func (c *Counting) remove(h1, h2 uint64) bool {
 	return true
 }
 
-// bump adds delta, 1 or −1, to each counter of a probe sequence that is not
-// stuck, once where positions repeat, and returns the smallest value before.
-func (c *Counting) bump(p probes, delta int) (least uint64) {
-	least = maxCount
-	var seen uint64
+// bump adds delta, 1 or −1, to each counter of a probe sequence that is not stuck, once
+// where positions repeat, and reports whether one was zero.
+//
+// It reads some counters before it changes them: no read waits for a write, and a counter
+// that is no longer what was read has been changed for an earlier position, the same
+// one.
+func (c *Counting) bump(p probes, delta int) (absent bool) {
+	var pos [16]uint64
+	var old [len(pos)]uint64
 	x, step := p.x, p.step
-	for i := range p.k {
-		pos := c.mod.of(x)
-		x, step = x+step, step+p.inc
-		// Repeats are rare, and so is a second position with the same low bits.
-		mask := uint64(1) << (pos & 63)
-		if seen&mask != 0 && c.visited(p, i, pos) {
-			continue
+	all := uint64(maxCount + 1)
+	for start := 0; start < p.k; start += len(pos) {
+		n := min(p.k-start, len(pos))
+		for i := range n {
+			at := c.mod.of(x)
+			x, step = x+step, step+p.inc
+			v := c.counters.nibble(at)
+			pos[i], old[i] = at, v
+			all &= v + maxCount // a carry into bit 4 unless v is 0
 		}
-		seen |= mask
-		v := c.counters.nibble(pos)
-		least = min(least, v)
-		if v != maxCount {
-			c.counters.bumpNibble(pos, delta)
+		for i := range n {
+			if v := old[i]; v != maxCount && v == c.counters.nibble(pos[i]) && !c.visited(p, start, pos[i]) {
+				c.counters.bumpNibble(pos[i], delta)
+			}
 		}
 	}
-	return least
+	return all == 0
 }
 
 // visited reports whether pos is among the first i positions of a probe sequence.
