@@ -118,9 +118,9 @@ func (r *record) each(use func([]byte) error) error {
 	}
 	var words []uint64
 	if r.shared {
-		words = make([]uint64, chunkBytes/8)
+		words = make([]uint64, min(chunkBytes, r.size())/8)
 	}
-	buf := copyRoom()
+	buf := copyRoom(r.size())
 	sum := uint32(0)
 	for _, p := range r.parts {
 		for at := uint64(0); at < p.sizeBytes(); at += chunkBytes {
@@ -140,11 +140,11 @@ func (r *record) each(use func([]byte) error) error {
 }
 
 // copyRoom is where bits become bytes, on machines where they are not bytes already.
-func copyRoom() []byte {
+func copyRoom(size uint64) []byte {
 	if littleEndian {
 		return nil
 	}
-	return make([]byte, chunkBytes)
+	return make([]byte, min(chunkBytes, size)+8) // a piece may begin and end within words
 }
 
 func (r *record) appendTo(dst []byte) []byte {
@@ -362,7 +362,7 @@ func (s *source) bits(p part, sum *uint32) (b bitset, err error) {
 		at += uint64(len(piece))
 		ps[i] = nil // it may go
 	}
-	buf := copyRoom()
+	buf := copyRoom(size)
 	for at < size {
 		end := min(at+chunkBytes, size)
 		chunk := b.bytesOr(buf, at, end)

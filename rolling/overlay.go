@@ -112,27 +112,36 @@ func (o *Overlay[K, F]) Deleted(k K) bool {
 // Contains asks the active filter by calling in, and the deletions where it says yes. It reports
 // whether k may exist, which without a filter every key may.
 func (o *Overlay[K, F]) Contains(k K, in func(F) bool) bool {
-	if f, ok := o.Load(); ok && !in(f) {
-		return false
+	for {
+		st := o.state.Load()
+		if st != nil && st.loaded && !in(st.active) {
+			return false
+		}
+		if o.Deleted(k) {
+			return false
+		}
+		// A filter that was replaced since it was asked may have a key whose deletion has been
+		// forgotten with it.
+		if o.state.Load() == st {
+			return true
+		}
 	}
-	return !o.Deleted(k)
 }
 
 // Deletions returns how many deletions are held, among them those that have expired and
 // are not forgotten yet.
 func (o *Overlay[K, F]) Deletions() int { return int(o.count.Load()) }
 
-// Rebuild is [Swap.Rebuild]. When it succeeds, deletions from before fill was called are
-// forgotten; those made meanwhile stay, since the scan may have read the row before.
+// Rebuild is [Swap.Rebuild]. When it succeeds, deletions from before the call are forgotten; those
+// made meanwhile stay, since the scan may have read the row before.
 func (o *Overlay[K, F]) Rebuild(ctx context.Context, f F, fill func(ctx context.Context) error) error {
-	var mark uint64
-	err := o.Swap.Rebuild(ctx, f, func(ctx context.Context) error {
-		o.mu.Lock()
-		o.rebuild++
-		mark = o.rebuild
-		o.mu.Unlock()
-		return fill(ctx)
-	})
+	// Marked before the standby is published: a key that is added to that and then deleted, all before
+	// the scan, is in the new filter.
+	o.mu.Lock()
+	o.rebuild++
+	mark := o.rebuild
+	o.mu.Unlock()
+	err := o.Swap.Rebuild(ctx, f, fill)
 	if err != nil {
 		return err
 	}
