@@ -167,30 +167,25 @@ func (c *Counting) remove(h1, h2 uint64) bool {
 	return true
 }
 
-// bump adds delta, 1 or −1, to each counter of a probe sequence that is not stuck, once
-// where positions repeat, and reports whether one was zero.
-//
-// It reads some counters before it changes them: no read waits for a write, and a counter
-// that is no longer what was read has been changed for an earlier position, the same
-// one.
+// bump adds delta, 1 or −1, to each counter of a probe sequence that is not
+// stuck, once where positions repeat, and reports whether one was zero.
 func (c *Counting) bump(p probes, delta int) (absent bool) {
-	var pos [16]uint64
-	var old [len(pos)]uint64
-	x, step := p.x, p.step
 	all := uint64(maxCount + 1)
-	for start := 0; start < p.k; start += len(pos) {
-		n := min(p.k-start, len(pos))
-		for i := range n {
-			at := c.mod.of(x)
-			x, step = x+step, step+p.inc
-			v := c.counters.nibble(at)
-			pos[i], old[i] = at, v
-			all &= v + maxCount // a carry into bit 4 unless v is 0
+	var seen uint64
+	x, step := p.x, p.step
+	for i := range p.k {
+		pos := c.mod.of(x)
+		x, step = x+step, step+p.inc
+		// Repeats are rare, and so is a second position with the same low bits.
+		mask := uint64(1) << (pos & 63)
+		if seen&mask != 0 && c.visited(p, i, pos) {
+			continue
 		}
-		for i := range n {
-			if v := old[i]; v != maxCount && v == c.counters.nibble(pos[i]) && !c.visited(p, start, pos[i]) {
-				c.counters.bumpNibble(pos[i], delta)
-			}
+		seen |= mask
+		v := c.counters.nibble(pos)
+		all &= v + maxCount // a carry into bit 4, unless v is 0
+		if v != maxCount {
+			c.counters.bumpNibble(pos, delta)
 		}
 	}
 	return all == 0
