@@ -102,6 +102,29 @@ func TestCase03_NeverRejectedOnceVisible(t *testing.T) {
 			require.NoError(t, g.MarkDeleted(t.Context(), 99))
 			g.Unload()
 		},
+		"a load under way that found no row": func(t *testing.T, g *Guard[int, string], db *database) {
+			g.Unload()
+			db.takes = time.Second
+			go func() {
+				_, err := g.Get(t.Context(), 99)
+				if err != ErrNotFound {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		},
+		"a null that is being stored": func(t *testing.T, g *Guard[int, string], db *database) {
+			g.Unload()
+			g.opts.Cache.(*hookedCache).beforeSet = func(_ context.Context, _ int, e Entry[string]) error {
+				if e.Missing {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+			_, err := g.Get(t.Context(), 99)
+			require.Equal(t, ErrNotFound, err)
+			synctest.Wait()
+		},
 		"in mid-rebuild": func(t *testing.T, g *Guard[int, string], db *database) {
 			go func() {
 				_, err := g.Rebuild(t.Context(), func(ctx context.Context, since time.Time) iter.Seq2[int, error] {
@@ -120,7 +143,7 @@ func TestCase03_NeverRejectedOnceVisible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := rowsUpTo(10)
-				g := builtGuard(t, db, nil)
+				g := builtGuard(t, db, func(o *options) { o.Cache = newHookedCache() })
 				before(t, g, db)
 				mustGet := func(when string) {
 					require.NotEqual(t, Absent, g.Check(t.Context(), 99), when)
@@ -386,6 +409,15 @@ func TestCase07_RebuildFails(t *testing.T) {
 		require.ErrorIs(t, err, bloom.ErrInvalid)
 		_, err = g.Rebuild(t.Context(), nothing, RebuildOptions[int]{Overlap: -1})
 		require.ErrorIs(t, err, bloom.ErrInvalid)
+	})
+	t.Run("a short scan after Unload", func(t *testing.T) {
+		g := builtGuard(t, rowsUpTo(1000), nil)
+		g.Unload()
+		_, err := g.Rebuild(t.Context(), yields(499, nil), RebuildOptions[int]{})
+		require.ErrorIs(t, err, ErrShortScan)
+		require.Equal(t, StateUnknown, g.Stats().State)
+		_, err = g.Rebuild(t.Context(), yields(500, nil), RebuildOptions[int]{})
+		require.NoError(t, err)
 	})
 	t.Run("an empty table, if that is right", func(t *testing.T) {
 		g := newGuard(t, newDatabase(), nil)

@@ -209,7 +209,7 @@ func (f *flight[K, V]) end() {
 	close(f.stored)
 }
 
-// expire is for an entry that takes too long to store.
+// expire is for an entry that takes too long to store, or that is too old.
 func (f *flight[K, V]) expire() {
 	f.shard.mu.Lock()
 	defer f.shard.mu.Unlock()

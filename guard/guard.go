@@ -21,6 +21,7 @@ type Guard[K comparable, V any] struct {
 	keys    *keys[K]
 	filters *rolling.Overlay[K, *generation] // unused where opts.Filter is given
 	bypass  atomic.Bool                      // opts.Filter is not asked
+	held    atomic.Uint64                    // keys in the filter that was dropped last
 	recent  *recent[K]
 	flights *flights[K, V]
 	fills   atomic.Int64 // entries being stored
@@ -240,22 +241,44 @@ func (g *Guard[K, V]) find(ctx context.Context, k K, h uint64) (Entry[V], origin
 	if ok || err != nil {
 		return e, fromCache, err
 	}
-	f, mine, err := shard.join(k, seen, func() (*load, error) {
-		if err := g.acquire(h); err != nil {
-			return nil, err
-		}
-		return newLoad(ctx), nil
-	})
-	switch {
-	case err != nil:
-		return e, fromLoad, err
-	case mine:
-		go g.fly(f.load, []*flight[K, V]{f})
-	default:
-		g.counts.add(h, shared)
-	}
-	e, _, err = f.wait(ctx)
+	e, err = g.load(ctx, k, h, shard, seen)
 	return e, fromLoad, err
+}
+
+// load joins the flight of k or begins one, and waits for it.
+func (g *Guard[K, V]) load(ctx context.Context, k K, h uint64, shard *flightShard[K, V], seen uint64) (e Entry[V], err error) {
+	for {
+		joined := g.recent.now()
+		f, mine, err := shard.join(k, seen, func() (*load, error) {
+			if err := g.acquire(h); err != nil {
+				return nil, err
+			}
+			return newLoad(ctx), nil
+		})
+		switch {
+		case err != nil:
+			return e, err
+		case mine:
+			go g.fly(f.load, []*flight[K, V]{f})
+		default:
+			g.counts.add(h, shared)
+		}
+		e, _, err = f.wait(ctx)
+		if mine || err != nil || !g.outdated(f, joined) {
+			return e, err
+		}
+	}
+}
+
+// outdated reports whether the null that f has brought may be older than a row which was committed
+// before the caller joined f, though it is not marked yet. If so, f is taken away: whoever joins
+// the next one does so after it has begun.
+func (g *Guard[K, V]) outdated(f *flight[K, V], joined time.Duration) bool {
+	if !f.entry.Missing || f.load.began > joined || !g.recent.doubts(f.key, joined) {
+		return false
+	}
+	f.expire()
+	return true
 }
 
 // acquire takes a slot for a load.
@@ -309,6 +332,11 @@ func (g *Guard[K, V]) CompleteAt() time.Time {
 // the next one brings the guard back. Options.Filter is left alone: [Guard.Resume] ends that.
 func (g *Guard[K, V]) Unload() {
 	g.bypass.Store(true)
+	g.dropFilter()
+}
+
+func (g *Guard[K, V]) dropFilter() {
+	g.held.Store(g.items())
 	g.filters.Drop()
 }
 

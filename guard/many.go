@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // lookup is a key that is being looked up.
@@ -17,7 +18,9 @@ type seat[K comparable, V any] struct {
 	lookup[K]
 	shard  *flightShard[K, V]
 	seen   uint64 // for join
-	flight *flight[K, V]
+	joined time.Duration
+	flight *flight[K, V] // nil: none could be had
+	mine   bool
 }
 
 // GetMany returns the rows of ks; a key that is not in the map has none. Keys that occur twice
@@ -44,6 +47,9 @@ func (g *Guard[K, V]) GetMany(ctx context.Context, ks []K) (map[K]V, error) {
 	failed := map[*load]bool{}
 	for _, s := range seated {
 		e, waited, err := s.flight.wait(ctx)
+		if err == nil && !s.mine && g.outdated(s.flight, s.joined) {
+			e, err = g.load(ctx, s.key, s.hash, s.shard, s.seen)
+		}
 		switch {
 		case err == nil:
 			answer(s.lookup, e, fromLoad)
@@ -162,6 +168,7 @@ func (g *Guard[K, V]) join(ctx context.Context, misses []seat[K, V]) (seated []s
 		return batch, nil
 	}
 	for _, s := range misses {
+		s.joined = g.recent.now()
 		f, mine, err := s.shard.join(s.key, s.seen, begin)
 		if err != nil {
 			// An audit that cannot be had is none.
@@ -170,7 +177,7 @@ func (g *Guard[K, V]) join(ctx context.Context, misses []seat[K, V]) (seated []s
 			}
 			continue
 		}
-		s.flight = f
+		s.flight, s.mine = f, mine
 		seated = append(seated, s)
 		if mine {
 			own = append(own, f)

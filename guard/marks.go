@@ -140,7 +140,7 @@ func (g *Guard[K, V]) addKeys(ctx context.Context, ks []K) error {
 	err := g.filters.Write(func(gen *generation) error { return gen.add(ds) })
 	if err != nil {
 		// The filter lacks a key that exists: better none.
-		g.filters.Drop()
+		g.dropFilter()
 		g.failed(filterErrors, fmt.Errorf("guard: the filter could not take a key and was unloaded: %w", err))
 	}
 	if gen, ok := g.filters.Load(); ok {

@@ -23,7 +23,7 @@ type RebuildOptions[K comparable] struct {
 	Scans []Scan[K]
 
 	// MinKeep is how many keys all scans must give together, as a share of those in the
-	// filter in use, 0.5 by default; and at least one. A scan that ends early without an
+	// filter in use, or before Unload, 0.5 by default; and at least one. A scan that ends early without an
 	// error, as on a table that is being restored, would else make rows vanish. A negative
 	// number accepts everything, an empty table too.
 	MinKeep float64
@@ -129,12 +129,12 @@ func enough(scanned uint64, gen *generation, held uint64, minKeep float64) error
 	return nil
 }
 
-// items returns how many keys the filter in use holds.
+// items returns how many keys the filter in use holds, or the one that was used last.
 func (g *Guard[K, V]) items() uint64 {
 	if gen, ok := g.filters.Load(); ok {
 		return gen.len()
 	}
-	return 0
+	return g.held.Load()
 }
 
 var errElsewhere = fmt.Errorf("guard: the filter is not in this process: %w", errors.ErrUnsupported)
