@@ -34,6 +34,7 @@ type conn struct {
 
 	since    time.Time // when the command that is half here began
 	deadline bool      // one is set for reading
+	fd       uintptr   // of nc, while loop may use it
 
 	session
 }
@@ -64,23 +65,42 @@ func (c *conn) serve() {
 		t.SetDeadline(time.Time{})
 	}
 	c.buf = make([]byte, readSize)
-	for {
-		err := c.runAll()
-		if err == nil {
-			err = c.flush()
-		}
-		if err == nil {
-			err = c.read()
-		}
-		if err == nil {
-			continue
-		}
-		var refused protocolError
-		if errors.As(err, &refused) {
-			c.refuse(refused)
-		}
-		return
+	err := c.loop()
+	var refused protocolError
+	if errors.As(err, &refused) {
+		c.refuse(refused)
 	}
+}
+
+// plainLoop reads and runs commands until the connection ends.
+func (c *conn) plainLoop() error {
+	for {
+		if err := c.setDeadline(); err != nil {
+			return err
+		}
+		n, err := c.nc.Read(c.buf[c.w:])
+		if n == 0 && err != nil {
+			return err
+		}
+		c.w += n
+		if err := c.step(); err != nil {
+			return err
+		}
+	}
+}
+
+// step runs what has been read, and makes room for more.
+func (c *conn) step() error {
+	if err := c.runAll(); err != nil {
+		return err
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if c.r < c.w && c.since.IsZero() {
+		c.since = time.Now()
+	}
+	return c.makeRoom()
 }
 
 // errQuit ends a connection that asked for it.
@@ -149,30 +169,19 @@ func (c *conn) count(more int) error {
 	return nil
 }
 
-// read reads what has come, at least a byte.
-func (c *conn) read() error {
-	if c.w == len(c.buf) {
-		if c.r > 0 {
-			c.w = copy(c.buf, c.buf[c.r:c.w])
-			c.r = 0
-		} else {
-			grown := make([]byte, min(2*len(c.buf), c.MaxCommand+readSize))
-			copy(grown, c.buf)
-			c.buf = grown
-			if err := c.count(0); err != nil {
-				return err
-			}
-		}
-	}
-	if err := c.setDeadline(); err != nil {
-		return err
-	}
-	n, err := c.nc.Read(c.buf[c.w:])
-	c.w += n
-	if n > 0 {
+func (c *conn) makeRoom() error {
+	switch {
+	case c.w < len(c.buf):
+		return nil
+	case c.r > 0:
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
 		return nil
 	}
-	return err
+	grown := make([]byte, min(2*len(c.buf), c.MaxCommand+readSize))
+	copy(grown, c.buf)
+	c.buf = grown
+	return c.count(0)
 }
 
 // setDeadline sets how long the next read may take.
@@ -180,9 +189,6 @@ func (c *conn) setDeadline() error {
 	var at time.Time
 	switch {
 	case c.r < c.w:
-		if c.since.IsZero() {
-			c.since = time.Now()
-		}
 		at = c.since.Add(c.CommandTimeout + time.Duration((c.w-c.r)/4096)*time.Second)
 	case c.IdleTimeout > 0:
 		at = time.Now().Add(c.IdleTimeout)
@@ -207,7 +213,7 @@ func (c *conn) flush() error {
 			return err
 		}
 	}
-	for at := 0; at < len(c.out); {
+	for at := c.writeNow(); at < len(c.out); {
 		if err := c.nc.SetWriteDeadline(time.Now().Add(c.WriteTimeout)); err != nil {
 			return err
 		}

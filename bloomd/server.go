@@ -91,6 +91,7 @@ func (c *Config) setDefaults() {
 type Server struct {
 	Config
 	engine   *redisbloom.Engine
+	do       do                // engine.Do
 	limits   limits            // of a command
 	password [sha256.Size]byte // its hash, so that comparing takes one time whatever its length
 	started  time.Time
@@ -123,7 +124,7 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	c.setDefaults()
 	s := &Server{
-		Config: c, engine: c.Engine, limits: limits{c.MaxArgs, c.MaxBulk, c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(),
+		Config: c, engine: c.Engine, do: c.Engine.Do, limits: limits{c.MaxArgs, c.MaxBulk, c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		stop: make(chan struct{}), shutdown: make(chan struct{}),
 	}

@@ -115,7 +115,7 @@ func (c *conn) run(args [][]byte) (r reply, quit bool) {
 	if c.multi && (s == nil || s.flags&notQueued == 0) {
 		return c.enqueue(s, args), false
 	}
-	r = c.answer(s, args, c.engine.Do)
+	r = c.answer(s, args, c.do)
 	return r, s != nil && s.name == "quit"
 }
 
