@@ -85,6 +85,9 @@ const (
 	hashSipHash
 )
 
+// schemeHashes has what each scheme hashes a key with for every kind of filter but [Cuckoo].
+var schemeHashes = [...]hashFunc{Murmur3: hashMurmur3, XXHash: hashXXHash, RedisBloom: hashRedisBloom, SipHash: hashSipHash}
+
 var hashFuncNames = [...]string{"no hash", "Murmur3", "XXHash", "RedisBloom (Bloom)", "RedisBloom (cuckoo)", "SipHash"}
 
 // origin tells how a key was hashed: digests of one origin can be compared.
@@ -266,6 +269,22 @@ func (l *layout) positions(dst []uint64, p probes) []uint64 {
 		p.x, p.step = p.x+p.step, p.step+p.inc
 	}
 	return dst
+}
+
+// Positions appends the positions that the key of d has in a filter with these
+// parameters, in the order they are probed, and returns the extended slice: those of
+// the method Positions of that filter, which need not be here. It allocates only when
+// dst is short of room, and panics if d was made in another scheme. A Params without
+// bits has no positions.
+func (p Params) Positions(dst []uint64, d Digest) []uint64 {
+	if p.Bits == 0 {
+		return dst
+	}
+	if !p.Scheme.valid() || d.from.fn != schemeHashes[p.Scheme] {
+		panic(fmt.Sprintf("bloom: Digest made by %v used with the parameters of scheme %v", d.from, p.Scheme))
+	}
+	l := layout{k: p.Hashes, inc: p.Scheme.inc(), mod: newModulus(p.Bits)}
+	return l.positions(dst, l.probes(d.h1, d.h2))
 }
 
 // sameAs returns an error that names the first property in which the layouts

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -322,4 +323,32 @@ func TestForeignDigestPanics(t *testing.T) {
 func TestSchemeNames(t *testing.T) {
 	require.Equal(t, "Murmur3 XXHash RedisBloom SipHash Scheme(9)",
 		strings.Join([]string{Murmur3.String(), XXHash.String(), RedisBloom.String(), SipHash.String(), Scheme(9).String()}, " "))
+}
+
+func TestParamsPositions(t *testing.T) {
+	for _, scheme := range []Scheme{Murmur3, XXHash, SipHash, RedisBloom} {
+		for _, bits := range []uint64{1, 63, 64, 1000, 1 << 20, 10_000_019} {
+			opts := []Option{WithScheme(scheme)}
+			switch scheme {
+			case SipHash:
+				opts = append(opts, WithKey([16]byte{1, 2, 3}))
+			case Murmur3, XXHash:
+				opts = append(opts, WithSeed(99))
+			}
+			f := Must(NewWithSize(bits, 9, opts...))
+			small := Must(NewWithSize(64, 1, opts...))
+			for i := range uint64(50) {
+				key := []byte(strconv.FormatUint(i, 36))
+				p := Params{Bits: bits, Hashes: 9, Scheme: scheme}
+				require.Equal(t, f.Positions(nil, key), p.Positions(nil, small.Digest(key)))
+			}
+		}
+	}
+	d := Must(New(1, 0.1)).DigestString("a")
+	require.Empty(t, Params{Hashes: 3}.Positions(nil, d))
+	require.Panics(t, func() { Params{Bits: 64, Hashes: 3, Scheme: RedisBloom}.Positions(nil, d) })
+	require.Panics(t, func() { Params{Bits: 64, Hashes: 3, Scheme: 200}.Positions(nil, d) })
+	require.Panics(t, func() {
+		Params{Bits: 64, Hashes: 3, Scheme: RedisBloom}.Positions(nil, Must(NewCuckoo(9, 0, WithScheme(RedisBloom))).DigestString("a"))
+	})
 }
