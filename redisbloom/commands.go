@@ -49,6 +49,9 @@ var commandList = []*command{
 
 	{"set", 3, 0, 1, 1, true, set},
 	{"get", 2, 2, 1, 1, false, get},
+	{"append", 3, 3, 1, 1, true, appendTo},
+	{"getrange", 4, 4, 1, 1, false, getRange},
+	{"strlen", 2, 2, 1, 1, false, strLen},
 	{"del", 2, 0, 1, -1, true, del},
 	{"unlink", 2, 0, 1, -1, true, del},
 	{"rename", 3, 3, 1, 2, true, rename},

@@ -57,6 +57,14 @@ func TestReplies(t *testing.T) {
 			{"BF.INFO nonscaling expansion", "*1 $-1"},
 			{"BF.RESERVE e 0.01 100 EXPANSION 32768", "+OK"},
 		},
+		"strings": {
+			{"APPEND s abc", ":3"}, {"APPEND s defg", ":7"}, {"GET s", "abcdefg"}, {"STRLEN s", ":7"}, {"STRLEN none", ":0"},
+			{"GETRANGE s 0 -1", "abcdefg"}, {"GETRANGE s 2 3", "cd"}, {"GETRANGE s -3 -2", "ef"}, {"GETRANGE s 5 100", "fg"},
+			{"GETRANGE s -100 1", "ab"}, {"GETRANGE s 3 2", ""}, {"GETRANGE s 7 9", ""}, {"GETRANGE none 0 -1", ""},
+			{"GETRANGE s -1 -2", ""}, {"GETRANGE s -100 -99", "a"}, {"GETRANGE s x 1", "-ERR value is not an integer or out of range"},
+			{"SET s x", "+OK"}, {"APPEND s y", ":2"}, {"BF.ADD b x", ":1"}, {"APPEND b x", wrongType}, {"GETRANGE b 0 1", wrongType}, {"STRLEN b", wrongType},
+			{"SET b x", "+OK"}, {"GET b", "x"}, {`APPEND e ""`, ":0"}, {"EXISTS e", ":1"},
+		},
 		"letters of BF.INSERT": {
 			{"BF.INSERT a cap 500 eR 0.001 expan 4 I x", "*1 :1"},
 			{"BF.DEBUG a", "*2 size:1 bytes:992 bits:7936 hashes:11 hashwidth:64 capacity:500 size:1 ratio:0.0005"},

@@ -17,23 +17,82 @@ func set(e *Engine, args [][]byte) Reply {
 	}
 	key, value := args[1], args[2]
 	en, created := e.keys.lockOrCreate(key)
-	need := keyOverhead + uint64(len(key)+len(value))
+	return errorOrOK(e.store(key, en, created, len(value), func() { en.str = slices.Clone(value) }))
+}
+
+// store makes en, which is locked, a string of size bytes by calling put, and unlocks it. If there is no memory for
+// that, the key is as it was.
+func (e *Engine) store(key []byte, en *entry, created bool, size int, put func()) ErrorReply {
+	need := keyOverhead + uint64(len(key)+size)
 	if need > en.bytes && !e.mem.reserve(need-en.bytes) {
 		if created {
 			e.keys.drop(key, en)
 		} else {
 			en.Unlock()
 		}
-		return errReply(ErrOutOfMemory)
+		return ErrOutOfMemory
 	}
 	if need < en.bytes {
 		e.mem.release(en.bytes - need)
 	}
 	en.bytes = need
-	en.set(kindString)
-	en.str = slices.Clone(value)
+	if en.kind != kindString {
+		en.set(kindString)
+	}
+	put()
 	en.Unlock()
-	return replyOK
+	return ""
+}
+
+// appendTo is APPEND.
+func appendTo(e *Engine, args [][]byte) Reply {
+	key, value := args[1], args[2]
+	en, created := e.keys.lockOrCreate(key)
+	if !created && en.kind != kindString {
+		en.Unlock()
+		return errReply(ErrWrongType)
+	}
+	size := len(en.str) + len(value)
+	if err := e.store(key, en, created, size, func() { en.str = append(en.str, value...) }); err != "" {
+		return errReply(err)
+	}
+	return intReply(size)
+}
+
+// getRange takes its bounds, both inclusive, from the end of the string where they are negative.
+func getRange(e *Engine, args [][]byte) Reply {
+	from, ok := parseInt(args[2])
+	to, ok2 := parseInt(args[3])
+	if !ok || !ok2 {
+		return errReply(errNotInteger)
+	}
+	r := get(e, args[:2])
+	switch {
+	case r.Kind == Error:
+		return r
+	case from < 0 && to < 0 && from > to:
+		return Reply{Kind: Bulk}
+	}
+	n := int64(len(r.Str))
+	if from < 0 {
+		from = max(0, from+n)
+	}
+	if to < 0 {
+		to = max(0, to+n)
+	}
+	to = min(to, n-1)
+	if from > to {
+		return Reply{Kind: Bulk}
+	}
+	return Reply{Kind: Bulk, Str: r.Str[from : to+1]}
+}
+
+func strLen(e *Engine, args [][]byte) Reply {
+	r := get(e, args)
+	if r.Kind == Error {
+		return r
+	}
+	return intReply(len(r.Str))
 }
 
 func get(e *Engine, args [][]byte) Reply {
