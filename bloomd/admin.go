@@ -109,7 +109,7 @@ func (s *Server) sections() []infoSection {
 	return []infoSection{
 		{"Server", []any{
 			"redis_version", redisVersion, "server_name", "bloomd", "redis_mode", "standalone", "os", runtime.GOOS + " " + runtime.GOARCH, "arch_bits", strconv.IntSize,
-			"go_version", runtime.Version(), "process_id", os.Getpid(), "uptime_in_seconds", int(time.Since(s.started).Seconds()),
+			"go_version", runtime.Version(), "process_id", os.Getpid(), "run_id", s.runID, "uptime_in_seconds", int(time.Since(s.started).Seconds()),
 		}},
 		{"Clients", []any{"connected_clients", clients, "maxclients", s.MaxClients}},
 		{"Memory", []any{
@@ -120,7 +120,8 @@ func (s *Server) sections() []infoSection {
 			"loading", 0, "rdb_bgsave_in_progress", boolInt(s.saving.Load()), "rdb_last_save_time", s.lastSave.Load(), "rdb_last_bgsave_status", status, "file", s.File,
 		}},
 		{"Stats", []any{"total_connections_received", s.accepted.Load(), "total_commands_processed", s.commands.Load()}},
-		{"Replication", []any{"role", "master", "connected_slaves", 0}},
+		// The history of the data begins anew at each start, since what was not saved is lost.
+		{"Replication", []any{"role", "master", "connected_slaves", 0, "master_replid", s.runID}},
 		{"Modules", []any{"module", fmt.Sprintf("name=bf,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", moduleVersion)}},
 		{"Keyspace", keyspace},
 	}

@@ -11,7 +11,9 @@ package bloomd
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,6 +97,7 @@ type Server struct {
 	limits   limits            // of a command
 	password [sha256.Size]byte // its hash, so that comparing takes one time whatever its length
 	started  time.Time
+	runID    string // 40 hexadecimal digits, others at each start
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -124,7 +127,7 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	c.setDefaults()
 	s := &Server{
-		Config: c, engine: c.Engine, do: c.Engine.Do, limits: limits{c.MaxArgs, c.MaxBulk, c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(),
+		Config: c, engine: c.Engine, do: c.Engine.Do, limits: limits{c.MaxArgs, c.MaxBulk, c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(), runID: newRunID(),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		stop: make(chan struct{}), shutdown: make(chan struct{}),
 	}
@@ -143,6 +146,12 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	return s, nil
+}
+
+func newRunID() string {
+	var id [20]byte
+	rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 // Engine returns what has the server's keys.
