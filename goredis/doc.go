@@ -1,0 +1,35 @@
+// Package goredis keeps filters in Redis, through go-redis: many processes share one, and each can still answer
+// from its own memory.
+//
+//	Filter   BF.* of RedisBloom and Redis 8      grows; counts keys
+//	Cuckoo   CF.* of the same                    keys can be removed
+//	Bitmap   SETBIT and GETBIT, any Redis        the bits of a bloom.Filter, no module needed
+//	Rolling  bitmaps, one a time bucket          forgets what is old
+//	Sync     a local copy of one of the first three, refreshed now and then
+//	Cache    values and missing rows, for package guard
+//
+// Filter, Cuckoo, Bitmap, Rolling and Sync are filters for guard.Options.Filter, and Cache is a guard.SharedCache.
+//
+// # Unknown, Absent, Maybe
+//
+// Redis answers that a key is not in a filter which is not there. A filter that was evicted, flushed, or
+// failed over would so call every row absent. Hence each filter has a marker beside it, a
+// small string that says that the filter is whole: it names the parameters, the generation, and the history of the
+// server's data (its replication ID, which is another after a restart or a failover). Every lookup reads the filter, the marker
+// and the server's history in one script or transaction, in one round trip. Unless all is as it should be, the answer is
+// guard.Unknown, never Absent.
+//
+// Reserve, Rebuild and Push write the marker, and Confirm does where somebody else knows that the filter is whole.
+// Adds never create a filter. Since others might: let no client send BF.ADD or SETBIT to such a key that
+// would make it anew (BF.INSERT with NOCREATE does not).
+//
+// # Keys
+//
+// A filter at key "users" has its marker at "{users}~gen", and while it is being rebuilt or pushed "{users}~next",
+// "{users}~load", "{users}~log" and "{users}~build". At a key with a hash tag, "app:{users}", they are
+// "app:{users}:gen" and so on. All are in one slot of a cluster. A key that holds a "}" and no tag is refused.
+//
+// # Goroutines
+//
+// All methods of all types may be called from any number of goroutines at once.
+package goredis
