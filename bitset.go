@@ -333,9 +333,11 @@ func (b *bitset) zeroFrom(i uint64) bool {
 	return first == 0 && !slices.ContainsFunc(b.words[i/64+1:], func(w uint64) bool { return w != 0 })
 }
 
-// littleEndian reports whether this machine keeps the low byte of a word first. It is a constant, since
-// a branch would cost where it is asked.
-const littleEndian = runtime.GOARCH != "s390x" && runtime.GOARCH != "ppc64" && runtime.GOARCH != "mips" && runtime.GOARCH != "mips64"
+// littleEndian tells that this machine keeps the low byte of a word first. It is a constant, since a branch
+// would cost where it is asked; an architecture that is not listed takes the portable way.
+const littleEndian = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "386" ||
+	runtime.GOARCH == "arm" || runtime.GOARCH == "riscv64" || runtime.GOARCH == "loong64" || runtime.GOARCH == "ppc64le" ||
+	runtime.GOARCH == "mipsle" || runtime.GOARCH == "mips64le" || runtime.GOARCH == "wasm"
 
 // fields is a row of small numbers of width bits each, 1 to 64, packed without
 // gaps: number i takes bits i·width and up.

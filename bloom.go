@@ -36,9 +36,9 @@
 // Constructors and operations on two filters return errors that wrap [ErrInvalid],
 // [ErrMismatch] and so on. Three mistakes panic: handing a filter a [Digest] that
 // was made with another hash or seed, adding to the zero value of a filter,
-// which was never given a size, and ScanDump of a filter in a native scheme. [Must]
-// panics with the error it is given. Reads of a zero value answer as an empty filter
-// does.
+// which was never given a size, and ScanDump of a filter in a native scheme. So does a
+// lookup in a [Mapped] that is closed, or was never opened. [Must] panics with the error it is
+// given. Reads of any other zero value answer as an empty filter does.
 package bloom
 
 import (
@@ -53,7 +53,7 @@ import (
 var (
 	ErrInvalid    = errors.New("bloom: invalid argument")          // a bad parameter, or a nil operand
 	ErrFull       = errors.New("bloom: filter is full")            // a filter that may not grow refused a key
-	ErrMismatch   = errors.New("bloom: filters do not match")      // operands differ in scheme, seed, key or size
+	ErrMismatch   = errors.New("bloom: filters do not match")      // two filters, or a record and its reader, differ in kind, scheme, seed, key or size
 	ErrCorrupt    = errors.New("bloom: corrupt data")              // bytes that no filter could have written
 	ErrIncomplete = errors.New("bloom: incomplete data")           // an import that lacks bytes
 	ErrVersion    = errors.New("bloom: unknown version of format") // written by a newer or another program
@@ -109,7 +109,7 @@ var optionNames = [...]string{
 	"WithGrowth", "WithTightening", "WithNonScaling", "WithBucketSize", "WithMaxIterations", "WithKey", "WithoutVerify",
 }
 
-// filterOptions are the options of New, NewWithSize, NewCounting and Estimate.
+// filterOptions are the options of all that is made for a size that stays: New and most others.
 const filterOptions = optScheme | optSeed | optKey | optMaxBytes
 
 // WithScheme chooses how keys are hashed and placed; [Murmur3] by default.
@@ -151,6 +151,9 @@ func configure(opts []Option, allowed optionSet) (config, error) {
 		if c.given&^allowed&(1<<i) != 0 {
 			return c, fmt.Errorf("%w: %s has no meaning here", ErrInvalid, name)
 		}
+	}
+	if c.given&optKey != 0 && c.key == [16]byte{} {
+		return c, fmt.Errorf("%w: the key is 16 zeros, want random bytes", ErrInvalid)
 	}
 	if allowed&optScheme == 0 {
 		return c, nil // the scheme is read, and checked there

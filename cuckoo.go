@@ -419,6 +419,18 @@ func (c *Cuckoo) Growth() int { return int(c.growth) }
 // Deletes returns how many removes there were since the last compaction.
 func (c *Cuckoo) Deletes() uint64 { return c.deletes }
 
+// SubFilterCount returns how many sub-filters there are, without reading them.
+func (c *Cuckoo) SubFilterCount() int { return len(c.filters) }
+
+// Buckets returns the number of buckets of the first sub-filter, which CF.INFO calls
+// the number of buckets; 0 for the zero value.
+func (c *Cuckoo) Buckets() uint64 {
+	if len(c.filters) == 0 {
+		return 0
+	}
+	return c.filters[0].buckets()
+}
+
 // SubFilter describes one sub-filter of a [Cuckoo].
 type SubFilter struct {
 	Buckets   uint64

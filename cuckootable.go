@@ -140,18 +140,18 @@ func (s *cuckooShape) checkRedisSlots(buckets uint64) error {
 
 // chainBuckets iterates over the numbers of buckets of the first count sub-filters of a chain
 // whose first one has first.
-func (c *Cuckoo) chainBuckets(first, count uint64) iter.Seq2[int, uint64] {
+func (s *cuckooShape) chainBuckets(first, count uint64) iter.Seq2[int, uint64] {
 	return func(yield func(int, uint64) bool) {
 		buckets := first
 		for i := range int(count) {
-			if i == 1 && c.overflows() {
+			if i == 1 && s.overflows() {
 				buckets = overflowBuckets(first)
 			}
 			if !yield(i, buckets) {
 				return
 			}
-			if !c.overflows() {
-				buckets *= c.growth
+			if !s.overflows() {
+				buckets *= s.growth
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func (c *Cuckoo) slots() uint64 {
 
 // overflows reports whether the filter is a native one of fixed size, whose
 // sub-filters after the first are there for what that could not place.
-func (c *Cuckoo) overflows() bool { return c.growth == 0 && !c.redis }
+func (s *cuckooShape) overflows() bool { return s.growth == 0 && !s.redis }
 
 // mayOverflow reports whether a key that the first sub-filter of a native filter of
 // fixed size cannot place may go to another one. It reads those others, which are small

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -22,7 +24,7 @@ const (
 
 	fixedHeader = 56      // bytes before the parameters of the kind
 	headerUnit  = 64      // the header is a multiple of it: the bits of a mapped file start a cache line
-	maxHeader   = 1 << 24 // bytes; a chain of 300,000 links
+	maxHeader   = 1 << 24 // bytes: a chain of some 316,000 links
 
 	flagEstimated = 1 // Len is an estimate
 
@@ -54,6 +56,23 @@ func (k kind) String() string {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind %d", byte(k))
+}
+
+// newFilter returns a new filter of the type, or nil where there is no such kind.
+func (k kind) newFilter() encoded {
+	switch k {
+	case kindFilter:
+		return new(Filter)
+	case kindScalable:
+		return new(Scalable)
+	case kindCounting:
+		return new(Counting)
+	case kindCuckoo:
+		return new(Cuckoo)
+	case kindBlocked:
+		return new(Blocked)
+	}
+	return nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -96,11 +115,15 @@ type record struct {
 	shared bool // others may set bits meanwhile
 }
 
-func newRecord(h head, parts ...*bitset) *record {
+func newRecord(h head, parts ...*bitset) (*record, error) {
 	for _, p := range parts {
 		h.body += p.sizeBytes()
 	}
-	return &record{header: h.bytes(), parts: parts}
+	r := &record{header: h.bytes(), parts: parts}
+	if len(r.header) > maxHeader {
+		return nil, fmt.Errorf("%w: a header of %d bytes, the limit is %d", ErrTooLarge, len(r.header), maxHeader)
+	}
+	return r, nil
 }
 
 func (r *record) size() uint64 {
@@ -201,11 +224,11 @@ func (s *source) read(b []byte) error {
 	if s.left >= 0 {
 		s.left -= int64(n)
 	}
-	if err == io.EOF && s.n > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("%w: the record ends after %d bytes: %w", ErrIncomplete, s.n, err)
+	switch {
+	case errors.Is(err, io.EOF) && s.n == 0:
+		return fmt.Errorf("%w: no record: %w", ErrIncomplete, io.EOF)
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: the record ends after %d bytes: %w", ErrIncomplete, s.n, io.ErrUnexpectedEOF)
 	}
 	return err
 }
@@ -218,7 +241,7 @@ func (s *source) expect(n uint64) error {
 	return nil
 }
 
-// pieces reads at least the first half of n bytes, in pieces that each take no more memory than has
+// pieces reads the first half of n bytes, in pieces that each take no more memory than has
 // arrived before it, or a little: what is left may then be trusted to come. Where the length is known
 // nothing needs to be read.
 func (s *source) pieces(n uint64) (ps [][]byte, err error) {
@@ -226,7 +249,7 @@ func (s *source) pieces(n uint64) (ps [][]byte, err error) {
 		return nil, err
 	}
 	for got := uint64(0); n > firstPiece && got < n/2; {
-		p := make([]byte, min(n-got, max(got/2, firstPiece)))
+		p := make([]byte, min(n/2-got, max(got/2, firstPiece)))
 		if err := s.read(p); err != nil {
 			return nil, err
 		}
@@ -238,7 +261,7 @@ func (s *source) pieces(n uint64) (ps [][]byte, err error) {
 
 // head reads a header.
 func (s *source) head() (h head, err error) {
-	b := make([]byte, headerUnit)
+	b := make([]byte, headerUnit, 2*headerUnit) // most are no longer
 	if err := s.read(b); err != nil {
 		return h, err
 	}
@@ -256,11 +279,12 @@ func (s *source) head() (h head, err error) {
 	if err != nil {
 		return h, err
 	}
+	b = slices.Grow(b, int(size)-headerUnit)
 	for _, p := range ps {
 		b = append(b, p...)
 	}
 	got := len(b)
-	b = append(b, make([]byte, int(size)-got)...)
+	b = b[:size]
 	if err := s.read(b[got:]); err != nil {
 		return h, err
 	}
@@ -278,7 +302,7 @@ func parseHead(b []byte) (h head, err error) {
 	h.seed, h.capacity, h.rate, h.len, h.body = r.u64(), r.u64(), r.f64(), r.u64(), r.u64()
 	h.estimated, h.params = b[7]&flagEstimated != 0, b[fixedHeader:end]
 	switch {
-	case h.kind == 0 || int(h.kind) >= len(kindNames):
+	case h.kind.newFilter() == nil:
 		return h, fmt.Errorf("%w: unknown %v", ErrVersion, h.kind)
 	case !h.scheme.valid():
 		return h, fmt.Errorf("%w: unknown %v", ErrVersion, h.scheme)
@@ -303,21 +327,56 @@ func (h *head) paramsOf(n int) (headerReader, error) {
 	return headerReader(h.params[:n]), nil
 }
 
+// A headerReader takes fields off a header whose length has been checked.
+type headerReader []byte
+
+func (r *headerReader) u8() uint8 {
+	v := (*r)[0]
+	*r = (*r)[1:]
+	return v
+}
+
+func (r *headerReader) u16() uint16 {
+	v := binary.LittleEndian.Uint16(*r)
+	*r = (*r)[2:]
+	return v
+}
+
+func (r *headerReader) u32() uint32 {
+	v := binary.LittleEndian.Uint32(*r)
+	*r = (*r)[4:]
+	return v
+}
+
+func (r *headerReader) u64() uint64 {
+	v := binary.LittleEndian.Uint64(*r)
+	*r = (*r)[8:]
+	return v
+}
+
+func (r *headerReader) f64() float64 { return math.Float64frombits(r.u64()) }
+
 // part is bits that are still to be read.
 type part struct {
 	bits  uint64
-	used  uint64        // all from here on must be clear
-	alloc func() bitset // of so many bits, clear
-	put   func(bitset)  // takes them
+	used  uint64 // all from here on must be clear
+	lines bool   // they start at a cache line
+}
+
+func (p *part) alloc() bitset {
+	if p.lines {
+		return newLines(p.bits / 512).bits()
+	}
+	return newBitset(p.bits)
 }
 
 // body reads all parts and checks their sum.
-func (s *source) body(h *head, parts []part) error {
+func (s *source) body(f encoded, h *head, parts iter.Seq[part]) error {
 	if err := s.expect(h.body + 4); err != nil {
 		return err
 	}
-	sum := uint32(0)
-	for _, p := range parts {
+	sum, i := uint32(0), 0
+	for p := range parts {
 		b, err := s.bits(p, &sum)
 		if err != nil {
 			return err
@@ -325,7 +384,8 @@ func (s *source) body(h *head, parts []part) error {
 		if err := p.check(b); err != nil {
 			return err
 		}
-		p.put(b)
+		f.take(i, b)
+		i++
 	}
 	var want [4]byte
 	if err := s.read(want[:]); err != nil {
@@ -381,9 +441,12 @@ func (s *source) bits(p part, sum *uint32) (b bitset, err error) {
 // encoded is a filter that can be written and read.
 type encoded interface {
 	record() (*record, error)
-	// parse makes the receiver, which is new, the filter that h describes, without
-	// its bits, which are the parts.
-	parse(h *head, c *config) ([]part, error)
+	// parse makes the receiver, which is new, the filter that h describes, without its bits, which
+	// are the parts. Those are told one by one, so that many of them cost nothing before
+	// they arrive.
+	parse(h *head, c *config) (iter.Seq[part], error)
+	// take gives the receiver the bits of part i, which come in order.
+	take(i int, bits bitset)
 	kind() kind
 	hashing() hashing
 }
@@ -405,15 +468,18 @@ func (s *source) decodeBody(f encoded, h *head, c *config) error {
 	if err != nil {
 		return err
 	}
-	return s.body(h, parts)
+	return s.body(f, h, parts)
 }
 
 // describe is f.parse with all checks that can be made without the bits.
-func (h *head) describe(f encoded, c *config) ([]part, error) {
+func (h *head) describe(f encoded, c *config) (iter.Seq[part], error) {
 	if h.kind != f.kind() {
 		return nil, fmt.Errorf("%w: a %v, want a %v", ErrMismatch, h.kind, f.kind())
 	}
 	h.config = config{scheme: h.scheme, seed: h.seed, key: c.key, maxBytes: math.MaxUint64}
+	if h.scheme != SipHash && c.given&optKey != 0 {
+		return nil, fmt.Errorf("%w: the scheme is %v, but a key is given, which is for SipHash", ErrMismatch, h.scheme)
+	}
 	if h.scheme == SipHash {
 		h.config.seed = 0
 		if c.given&optKey == 0 {
@@ -429,7 +495,7 @@ func (h *head) describe(f encoded, c *config) ([]part, error) {
 		return nil, err
 	}
 	size := uint64(0)
-	for _, p := range parts {
+	for p := range parts {
 		if err := checkSize(p.bits, math.MaxUint64); err != nil {
 			return nil, err
 		}
@@ -490,6 +556,9 @@ func appendRecord(dst []byte, f encoded) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	if r.size() > uint64(math.MaxInt-len(dst)) {
+		return dst, fmt.Errorf("%w: a record of %d bytes does not fit a slice on this machine", ErrTooLarge, r.size())
+	}
 	return r.appendTo(dst), nil
 }
 
@@ -506,26 +575,33 @@ func recordText(f encoded) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(data) > math.MaxInt/4*3-3 {
+		return nil, fmt.Errorf("%w: %d bytes in base64 do not fit a slice on this machine", ErrTooLarge, len(data))
+	}
 	return base64.StdEncoding.AppendEncode(nil, data), nil
 }
 
-// Decodable is satisfied by pointers to the filters that can be read from their binary form, that is
-// all kinds.
+// Decodable is the constraint of [Read] and [Load]: *F is a pointer to a kind of filter, F being [Filter],
+// [Concurrent], [Scalable], [Counting], [Cuckoo] or [Blocked]. Callers name F only, as in
+// Read[Filter](r). No type of another package satisfies it.
 type Decodable[F any] interface {
 	*F
 	encoded
 }
 
-// Read reads one filter of type F, as WriteTo wrote it, from r and not a byte more: what follows can be read
-// next. Like ReadFrom it checks before it allocates. The options are [WithMaxBytes], which
-// refuses larger filters and from then on bounds the growth of those that grow, and [WithKey], without which
-// a filter in the [SipHash] scheme is [ErrMismatch].
+// Read reads one filter of type F, as WriteTo wrote it, from r and not a byte more: what follows can be
+// read next. Like ReadFrom it checks before it allocates.
 //
 //	f, err := bloom.Read[bloom.Filter](r)
 //
-// The error wraps [ErrIncomplete] where r ends too soon, also [io.EOF] if it had no byte at all; [ErrCorrupt] for
-// anything that cannot be, a checksum above all; [ErrVersion] for what a later version of this package may
-// have written; [ErrMismatch] if it is a filter of another kind; or [ErrTooLarge]; or is the error of r.
+// The options are [WithMaxBytes], which refuses larger filters and from then on bounds the growth of those
+// that grow, and [WithKey] for filters in the [SipHash] scheme. With a key no other scheme is read: whoever
+// can replace a file cannot replace the hash as well.
+//
+// The error wraps [ErrIncomplete] where r ends too soon, and [io.EOF] besides if it had no byte at all;
+// [ErrCorrupt] for anything that cannot be, a checksum above all; [ErrVersion] for what a later version of
+// this package may have written; [ErrMismatch] for a filter of another kind or under another key; or
+// [ErrTooLarge]; or it is the error of r.
 func Read[F any, P Decodable[F]](r io.Reader, opts ...Option) (*F, error) {
 	c, err := configure(opts, readOptions)
 	if err != nil {
@@ -538,8 +614,8 @@ func Read[F any, P Decodable[F]](r io.Reader, opts ...Option) (*F, error) {
 	return f, nil
 }
 
-// ReadAny is [Read] of a filter of any kind. It returns a [*Filter] (which a [Concurrent] too is written as), [*Scalable],
-// [*Counting], [*Cuckoo] or [*Blocked].
+// ReadAny is [Read] of a filter of any kind. It returns a [*Filter] (which a [Concurrent] too is written
+// as), [*Scalable], [*Counting], [*Cuckoo] or [*Blocked].
 func ReadAny(r io.Reader, opts ...Option) (any, error) {
 	c, err := configure(opts, readOptions)
 	if err != nil {
@@ -550,9 +626,7 @@ func ReadAny(r io.Reader, opts ...Option) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := map[kind]encoded{
-		kindFilter: new(Filter), kindScalable: new(Scalable), kindCounting: new(Counting), kindCuckoo: new(Cuckoo), kindBlocked: new(Blocked),
-	}[h.kind]
+	f := h.kind.newFilter()
 	if err := s.decodeBody(f, &h, &c); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 )
 
@@ -12,16 +13,16 @@ import (
 
 var errZeroRecord = fmt.Errorf("%w: the zero value of a filter, which was never given a size, has no encoding", ErrInvalid)
 
-// sized is the parameters of the kinds that have a layout.
-const sizedParams = 12
+// layoutParamBytes is how many bytes of parameters the kinds with a layout have.
+const layoutParamBytes = 12
 
-func (l *layout) sizedParams() []byte {
+func (l *layout) paramBytes() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, l.mod.m)
 	return binary.LittleEndian.AppendUint32(b, uint32(l.k))
 }
 
 func (h *head) layout() (l layout, err error) {
-	r, err := h.paramsOf(sizedParams)
+	r, err := h.paramsOf(layoutParamBytes)
 	if err != nil {
 		return l, err
 	}
@@ -38,7 +39,7 @@ func (h *head) layout() (l layout, err error) {
 }
 
 func (l *layout) head(k kind, s sizing, n uint64, estimated bool) head {
-	return head{kind: k, scheme: l.scheme, estimated: estimated, seed: l.hash.seed, sizing: s, len: n, params: l.sizedParams()}
+	return head{kind: k, scheme: l.scheme, estimated: estimated, seed: l.hash.seed, sizing: s, len: n, params: l.paramBytes()}
 }
 
 func (f *Filter) kind() kind { return kindFilter }
@@ -47,19 +48,19 @@ func (f *Filter) record() (*record, error) {
 	if f.k == 0 {
 		return nil, errZeroRecord
 	}
-	return newRecord(f.head(kindFilter, f.sizing, f.len, f.estimated), &f.bits), nil
+	return newRecord(f.head(kindFilter, f.sizing, f.len, f.estimated), &f.bits)
 }
 
-func (f *Filter) parse(h *head, _ *config) (parts []part, err error) {
+func (f *Filter) parse(h *head, _ *config) (parts iter.Seq[part], err error) {
 	f.sizing, f.len, f.estimated = h.sizing, h.len, h.estimated
 	f.layout, err = h.layout()
-	return []part{bitsPart(f.mod.m, &f.bits)}, err
+	return onePart(part{bits: f.mod.m, used: f.mod.m}), err
 }
 
-// bitsPart is n bits that go to b.
-func bitsPart(n uint64, b *bitset) part {
-	return part{n, n, func() bitset { return newBitset(n) }, func(read bitset) { *b = read }}
-}
+func (f *Filter) take(_ int, bits bitset) { f.bits = bits }
+
+// onePart is for filters whose bits are one part, all used.
+func onePart(p part) iter.Seq[part] { return func(yield func(part) bool) { yield(p) } }
 
 func (c *Concurrent) kind() kind { return kindFilter }
 
@@ -67,18 +68,22 @@ func (c *Concurrent) record() (*record, error) {
 	if c.k == 0 {
 		return nil, errZeroRecord
 	}
-	r := newRecord(c.head(kindFilter, c.sizing, c.len.Load(), c.estimated.Load()), (*bitset)(&c.bits))
-	r.shared = true
-	return r, nil
+	r, err := newRecord(c.head(kindFilter, c.sizing, c.len.Load(), c.estimated.Load()), (*bitset)(&c.bits))
+	if err == nil {
+		r.shared = true
+	}
+	return r, err
 }
 
-func (c *Concurrent) parse(h *head, _ *config) (parts []part, err error) {
+func (c *Concurrent) parse(h *head, _ *config) (parts iter.Seq[part], err error) {
 	c.sizing = h.sizing
 	c.len.Store(h.len)
 	c.estimated.Store(h.estimated)
 	c.layout, err = h.layout()
-	return []part{bitsPart(c.mod.m, (*bitset)(&c.bits))}, err
+	return onePart(part{bits: c.mod.m, used: c.mod.m}), err
 }
+
+func (c *Concurrent) take(_ int, bits bitset) { c.bits = sharedBits(bits) }
 
 func (c *Counting) kind() kind { return kindCounting }
 
@@ -86,17 +91,19 @@ func (c *Counting) record() (*record, error) {
 	if c.k == 0 {
 		return nil, errZeroRecord
 	}
-	return newRecord(c.head(kindCounting, c.sizing, c.len, c.estimated), &c.counters.bitset), nil
+	return newRecord(c.head(kindCounting, c.sizing, c.len, c.estimated), &c.counters.bitset)
 }
 
-func (c *Counting) parse(h *head, _ *config) (parts []part, err error) {
+func (c *Counting) parse(h *head, _ *config) (parts iter.Seq[part], err error) {
 	c.sizing, c.len, c.estimated = h.sizing, h.len, h.estimated
 	c.layout, err = h.layout()
 	c.counters.width = 4
-	return []part{bitsPart(4*c.mod.m, &c.counters.bitset)}, err
+	return onePart(part{bits: 4 * c.mod.m, used: 4 * c.mod.m}), err
 }
 
-const blockedParams = 12
+func (c *Counting) take(_ int, bits bitset) { c.counters.bitset = bits }
+
+const blockedParamBytes = 12
 
 func (b *Blocked) kind() kind { return kindBlocked }
 
@@ -109,11 +116,11 @@ func (b *Blocked) record() (*record, error) {
 	bits := b.lines.bits()
 	return newRecord(head{
 		kind: kindBlocked, scheme: b.scheme, estimated: b.estimated, seed: b.hash.seed, sizing: b.sizing, len: b.len, params: p,
-	}, &bits), nil
+	}, &bits)
 }
 
-func (b *Blocked) parse(h *head, _ *config) ([]part, error) {
-	r, err := h.paramsOf(blockedParams)
+func (b *Blocked) parse(h *head, _ *config) (iter.Seq[part], error) {
+	r, err := h.paramsOf(blockedParamBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +137,14 @@ func (b *Blocked) parse(h *head, _ *config) ([]part, error) {
 	}
 	b.hasher = newHasher(h.config)
 	b.sizing, b.len, b.estimated, b.rows = h.sizing, h.len, h.estimated, int(rows)
-	return []part{{512 * n, 512 * n, func() bitset { return newLines(n).bits() }, func(read bitset) { b.lines = linesOf(read) }}}, nil
+	return onePart(part{512 * n, 512 * n, true}), nil
 }
+
+func (b *Blocked) take(_ int, bits bitset) { b.lines = linesOf(bits) }
 
 // The parameters of a Scalable are these, and its chain as the header of a dump for Redis
 // has it.
-const scalableParams = 16
+const scalableParamBytes = 16
 
 func (s *Scalable) kind() kind { return kindScalable }
 
@@ -153,14 +162,14 @@ func (s *Scalable) record() (*record, error) {
 	for i := range s.links {
 		parts[i] = &s.links[i].bits
 	}
-	return newRecord(h, parts...), nil
+	return newRecord(h, parts...)
 }
 
-func (s *Scalable) parse(h *head, c *config) ([]part, error) {
-	const fixed = scalableParams + bloomHeader
+func (s *Scalable) parse(h *head, c *config) (iter.Seq[part], error) {
+	const fixed = scalableParamBytes + bloomHeader
 	links := uint64(0)
 	if len(h.params) >= fixed {
-		links = uint64(binary.LittleEndian.Uint32(h.params[scalableParams+8:]))
+		links = uint64(binary.LittleEndian.Uint32(h.params[scalableParamBytes+8:]))
 	}
 	if links > maxHeader/bloomLink {
 		return nil, fmt.Errorf("%w: a chain of %d links", ErrCorrupt, links)
@@ -185,13 +194,16 @@ func (s *Scalable) parse(h *head, c *config) ([]part, error) {
 	}
 	*s = *chain
 	s.rate, s.tightening, s.maxBytes = h.rate, tightening, c.limit(maxBytes)
-	parts := make([]part, len(s.links))
-	for i := range s.links {
-		parts[i] = bitsPart(s.links[i].bits.n, &s.links[i].bits)
-		parts[i].used = s.links[i].mod.m
-	}
-	return parts, nil
+	return func(yield func(part) bool) {
+		for i := range s.links {
+			if l := &s.links[i]; !yield(part{bits: l.bits.n, used: l.mod.m}) {
+				return
+			}
+		}
+	}, nil
 }
+
+func (s *Scalable) take(i int, bits bitset) { s.links[i].bits = bits }
 
 // limit is the bound of a filter that grows: the reader's own, where it has one.
 func (c *config) limit(written uint64) uint64 {
@@ -221,10 +233,10 @@ func (c *Cuckoo) record() (*record, error) {
 	for i := range c.filters {
 		parts[i] = &c.filters[i].slots.bitset
 	}
-	return newRecord(h, parts...), nil
+	return newRecord(h, parts...)
 }
 
-func (c *Cuckoo) parse(h *head, conf *config) ([]part, error) {
+func (c *Cuckoo) parse(h *head, conf *config) (iter.Seq[part], error) {
 	r, err := h.paramsOf(cuckooParamBytes)
 	if err != nil {
 		return nil, err
@@ -250,13 +262,38 @@ func (c *Cuckoo) parse(h *head, conf *config) ([]part, error) {
 	}
 	*c = *chain
 	c.sizing, c.maxBytes = h.sizing, conf.limit(maxBytes)
-	c.filters = make([]subFilter, p.filters)
-	parts := make([]part, p.filters)
-	for i, buckets := range c.chainBuckets(p.buckets, p.filters) {
-		n := buckets * c.bucketSize * c.width
-		parts[i] = part{n, n, func() bitset { return newBitset(n) }, func(b bitset) { c.filters[i] = newSubFilter(c.cuckooShape, buckets, b) }}
+	return func(yield func(part) bool) {
+		for _, buckets := range c.chainBuckets(p.buckets, p.filters) {
+			if n := buckets * c.bucketSize * c.width; !yield(part{bits: n, used: n}) {
+				return
+			}
+		}
+	}, nil
+}
+
+func (c *Cuckoo) take(_ int, bits bitset) {
+	c.filters = append(c.filters, newSubFilter(c.cuckooShape, bits.n/(c.bucketSize*c.width), bits))
+}
+
+func (s *Scalable) parseNativeGrowth(options, expansion, links uint32) error {
+	switch {
+	case options != 0:
+		return fmt.Errorf("%w: options %#x in a native scheme", ErrCorrupt, options)
+	case expansion > math.MaxInt32:
+		return fmt.Errorf("%w: growth is %d, want 0 … %d", ErrCorrupt, expansion, math.MaxInt32)
+	case links > maxLinks:
+		return fmt.Errorf("%w: %d links, want 1 … %d", ErrCorrupt, links, maxLinks)
 	}
-	return parts, nil
+	s.growth = int(expansion)
+	return nil
+}
+
+func (l *link) checkNative() error {
+	if math.Float64bits(l.bitsPerEntry) != 0 || l.n2 != 0 || l.declared%64 != 0 || l.count > l.entries {
+		return fmt.Errorf("%w: %d keys of %d, %d bits, 2^%d, %v an entry: not a link of a native scheme",
+			ErrCorrupt, l.count, l.entries, l.declared, l.n2, l.bitsPerEntry)
+	}
+	return nil
 }
 
 // newCuckooNative is newCuckooRedis for the native schemes.
@@ -301,9 +338,12 @@ func newCuckooNative(p cuckooParams, width uint64, h *head) (*Cuckoo, error) {
 }
 
 // AppendBinary appends the filter in the binary format, docs/FORMAT.md, to dst and returns the extended
-// slice: about SizeBytes and 132 bytes more, allocated at once where dst is short of room. Equal
-// filters with equal counts give equal bytes, on every machine. The zero value has no encoding: the error
-// wraps [ErrInvalid].
+// slice: SizeBytes and 132 bytes more, allocated at once where dst is short of room. Filters that are Equal and
+// agree in Len, Capacity and TargetRate, in whether Len is an estimate, and in what bounds their growth give equal
+// bytes, on every machine. The zero value has no encoding: the error wraps [ErrInvalid].
+//
+// Receivers of the methods that encode are values so that encoding/json and encoding/gob find them in a
+// filter that is not addressable; but for those of a Concurrent, which may not be copied.
 func (f Filter) AppendBinary(dst []byte) ([]byte, error) { return appendRecord(dst, &f) }
 
 // MarshalBinary is [Filter.AppendBinary] to a new slice. encoding/gob calls it.
@@ -358,7 +398,8 @@ func (c *Concurrent) WriteTo(w io.Writer) (int64, error) { return writeRecord(w,
 // ReadFrom is [Filter.ReadFrom] for a Concurrent. Nobody may use the filter meanwhile.
 func (c *Concurrent) ReadFrom(r io.Reader) (int64, error) { return readRecord(c, r) }
 
-// AppendBinary is [Filter.AppendBinary] for a Scalable. What bounds its growth is written with it.
+// AppendBinary is [Filter.AppendBinary] for a Scalable, which takes 53 bytes more for each link. What bounds its
+// growth is written with it.
 func (s Scalable) AppendBinary(dst []byte) ([]byte, error) { return appendRecord(dst, &s) }
 
 // MarshalBinary is [Filter.MarshalBinary] for a Scalable.

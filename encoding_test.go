@@ -119,8 +119,18 @@ func fresh(f encodedFilter) encodedFilter {
 	return &Blocked{hasher: h}
 }
 
-// readAny is ReadAny with the key of the tests.
-func readAny(r io.Reader) (any, error) { return ReadAny(r, WithKey(testKey)) }
+// readAny is ReadAny of data through wrap, with the key of the tests where it is for that scheme.
+func readAny(data []byte, wrap func(io.Reader) io.Reader) (any, error) {
+	r := wrap(bytes.NewReader(data))
+	if len(data) > 6 && Scheme(data[6]) == SipHash {
+		return ReadAny(r, WithKey(testKey))
+	}
+	return ReadAny(r)
+}
+
+func knownLength(r io.Reader) io.Reader { return r }
+
+func unknownLength(r io.Reader) io.Reader { return io.MultiReader(r) }
 
 func encode(t testing.TB, f encodedFilter) []byte {
 	data, err := f.AppendBinary(nil)
@@ -158,7 +168,7 @@ func TestGoldenRecords(t *testing.T) {
 			got := fresh(w.filter)
 			require.NoError(t, got.UnmarshalBinary(old))
 			requireSame(t, w.filter, got)
-			any, err := readAny(bytes.NewReader(old))
+			any, err := readAny(old, knownLength)
 			require.NoError(t, err)
 			require.Equal(t, data, encode(t, any.(encodedFilter)))
 		})
@@ -224,7 +234,7 @@ func TestEncodedForms(t *testing.T) {
 				for _, other := range writtenFilters(t) {
 					before := encode(t, other.filter)
 					err := other.filter.UnmarshalBinary(data)
-					keyed := w.filter.hashing().fn != hashSipHash || other.filter.hashing() == w.filter.hashing()
+					keyed := (w.filter.hashing().fn == hashSipHash) == (other.filter.hashing().fn == hashSipHash)
 					if other.filter.kind() == w.filter.kind() && keyed {
 						require.NoError(t, err)
 						requireSame(t, w.filter, other.filter)
@@ -309,6 +319,13 @@ func TestReadMore(t *testing.T) {
 	_, err = Read[Filter](io.MultiReader(bytes.NewReader(data[:200]), iotest.ErrReader(broken)))
 	require.ErrorIs(t, err, broken)
 	require.NotErrorIs(t, err, ErrIncomplete)
+	// A reader may wrap io.EOF: in the middle of a record that is no clean end.
+	wrapped := fmt.Errorf("connection: %w", io.EOF)
+	_, err = Read[Filter](io.MultiReader(bytes.NewReader(data[:200]), iotest.ErrReader(wrapped)))
+	require.ErrorIs(t, err, ErrIncomplete)
+	require.NotErrorIs(t, err, io.EOF)
+	_, err = Read[Filter](iotest.ErrReader(wrapped))
+	require.ErrorIs(t, err, io.EOF)
 
 	// What bounds growth is kept, unless the reader has a bound of its own.
 	s := Must(NewScalable(100, 0.01, WithMaxBytes(1<<10)))
@@ -333,7 +350,9 @@ func TestReadKey(t *testing.T) {
 	got, err := Read[Filter](bytes.NewReader(data), WithKey(testKey))
 	require.NoError(t, err)
 	require.True(t, f.Equal(got))
-	for _, opts := range [][]Option{nil, {WithKey(other)}, {WithKey([16]byte{})}} {
+	_, err = Read[Filter](bytes.NewReader(data), WithKey([16]byte{}))
+	require.ErrorIs(t, err, ErrInvalid)
+	for _, opts := range [][]Option{nil, {WithKey(other)}} {
 		_, err = Read[Filter](bytes.NewReader(data), opts...)
 		require.ErrorIs(t, err, ErrMismatch)
 		require.ErrorContains(t, err, "key of fingerprint")
@@ -350,8 +369,8 @@ func TestReadKey(t *testing.T) {
 	require.EqualValues(t, 1, stranger.Capacity())
 	plain := encode(t, Must(New(100, 0.01)))
 	_, err = Read[Filter](bytes.NewReader(plain), WithKey(testKey))
-	require.NoError(t, err, "a key that is not needed does no harm")
-	require.NoError(t, stranger.UnmarshalBinary(plain))
+	require.ErrorIs(t, err, ErrMismatch, "whoever can write the file could do without the key")
+	require.ErrorIs(t, stranger.UnmarshalBinary(plain), ErrMismatch)
 }
 
 func TestTruncatedRecords(t *testing.T) {
@@ -417,12 +436,12 @@ func requireSafe(t *testing.T, inputs ...[]byte) {
 	least := len(inputs[0])
 	before := allocated()
 	for i, data := range inputs {
-		got[i].filter, got[i].err = readAny(bytes.NewReader(data))
+		got[i].filter, got[i].err = readAny(data, knownLength)
 		least = min(least, len(data))
 	}
 	known := allocated()
 	for i, data := range inputs {
-		_, got[i].piped = readAny(io.MultiReader(bytes.NewReader(data)))
+		_, got[i].piped = readAny(data, unknownLength)
 	}
 	unknown := allocated() - known
 	known -= before
@@ -442,7 +461,7 @@ func requireSafe(t *testing.T, inputs ...[]byte) {
 	}
 }
 
-// mutate changes some bytes of a record, most of them in the header, and half of the time
+// mutateRecord changes some bytes of a record, most of them in the header, and half of the time
 // makes its checksums right again.
 func mutateRecord(r *rand.Rand, good []byte) (data []byte, summed bool) {
 	values := []uint64{0, 1, 63, 64, 1 << 31, 1<<31 - 1, 1 << 32, 1 << 48, 1<<48 + 1, 1 << 60, 1<<63 - 1, math.MaxUint64}
@@ -485,7 +504,7 @@ func TestMutatedRecords(t *testing.T) {
 		for i := range count {
 			data, summed := mutateRecord(r, good)
 			group[i%len(group)] = data
-			if _, err := readAny(bytes.NewReader(data)); err != nil {
+			if _, err := readAny(data, knownLength); err != nil {
 				refused++
 			} else if !summed {
 				require.Equal(t, good, data, "it passes its checksums")
@@ -559,13 +578,37 @@ func TestForgedRecords(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			requireSafe(t, test.data)
-			_, err := readAny(bytes.NewReader(test.data))
+			_, err := readAny(test.data, knownLength)
 			require.Error(t, err)
 			if test.want != nil {
 				require.ErrorIs(t, err, test.want)
 			}
 		})
 	}
+	// Many parts, of which little or nothing comes.
+	many := Must(NewCuckoo(1, 0, WithScheme(RedisBloom), WithBucketSize(1)))
+	many.AddString("a")
+	record := forge(many, func(b []byte) {
+		binary.LittleEndian.PutUint64(b[48:], 8*65536)
+		binary.LittleEndian.PutUint64(b[72:], 65536)
+	})
+	requireSafe(t, record)
+	_, err := readAny(record, unknownLength)
+	require.ErrorIs(t, err, ErrIncomplete)
+	chain := &Scalable{hasher: newHasher(config{scheme: RedisBloom}), rate: 0.01, growth: 1, tightening: 0.5}
+	chain.redis = redisChain{redisNoRounding | redisHash64, 1}
+	one, err := (&Scalable{hasher: chain.hasher, redis: chain.redis, maxBytes: math.MaxUint64}).newLink(1, 0.005)
+	require.NoError(t, err)
+	for range 300_000 {
+		chain.links = append(chain.links, one)
+	}
+	whole := encode(t, chain)
+	requireSafe(t, whole)
+	requireSafe(t, whole[:binary.LittleEndian.Uint64(whole[8:])])
+	chain.links = append(chain.links, chain.links[:20_000]...)
+	_, err = chain.MarshalBinary()
+	require.ErrorIs(t, err, ErrTooLarge)
+
 	for _, claim := range []uint64{1 << 20, 1 << 30, 1 << 46} {
 		// All checksums of what is there are right, but the bits do not come.
 		data := forge(f, func(b []byte) {
@@ -573,7 +616,7 @@ func TestForgedRecords(t *testing.T) {
 			binary.LittleEndian.PutUint64(b[56:], claim)
 		})
 		requireSafe(t, data)
-		_, err := readAny(io.MultiReader(bytes.NewReader(data)))
+		_, err := readAny(data, unknownLength)
 		require.Error(t, err)
 	}
 }

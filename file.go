@@ -9,12 +9,14 @@ import (
 )
 
 // Save writes a filter to a file, in the form of WriteTo, so that path holds the whole of the filter or what
-// it held before, whatever happens: it writes to a temporary file in the same directory, path with a random number and
-// ".tmp" behind it, flushes it to the disk and renames it. A killed process can leave that temporary file behind; it
-// is safe to delete. A file that path names already is replaced and hands on its permissions.
+// it held before, whatever happens: it writes to a temporary file in the same directory, path with a random
+// number and ".tmp" behind it, flushes that to the disk and renames it. A killed process can leave the
+// temporary file behind; it is safe to delete. A file that path names already is replaced and hands on its
+// permissions; so is a symbolic link, and not what it points to.
 //
-// Save returns the error of the filter's WriteTo or of the file system.
-func Save(path string, f io.WriterTo) (err error) {
+// Save only reads the filter: others may read it meanwhile, and add to a [Concurrent]. Of several Saves to one
+// path the last rename stands. It returns the error of the filter's WriteTo or of the file system.
+func Save(path string, f io.WriterTo) error {
 	mode := os.FileMode(0o666) // less the umask
 	old, err := os.Stat(path)
 	if err == nil {
@@ -25,8 +27,9 @@ func Save(path string, f io.WriterTo) (err error) {
 	if err != nil {
 		return err
 	}
+	renamed := false
 	defer func() {
-		if err != nil {
+		if !renamed { // also after a panic
 			file.Close() // may be a second time
 			os.Remove(temp)
 		}
@@ -48,6 +51,7 @@ func Save(path string, f io.WriterTo) (err error) {
 	if err := os.Rename(temp, path); err != nil {
 		return err
 	}
+	renamed = true
 	// The new name is on the disk once the directory is. Not every file system can do that, and the
 	// filter is whole either way.
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {

@@ -6,8 +6,8 @@ import "math/bits"
 // takes, and limits that follow from what all filters use together.
 
 // SetMaxBytes bounds what all links together may take from now on, in bytes, as
-// [WithMaxBytes] does at construction: also for a filter that was loaded, which has no
-// limit. What is there stays, even where it is more; growth past the limit
+// [WithMaxBytes] does at construction: also for a filter from a [ScalableLoader], which has no
+// limit; one that was read has the limit it was written with. What is there stays, even where it is more; growth past the limit
 // is refused with [ErrTooLarge]. Goroutines: as for Add.
 func (s *Scalable) SetMaxBytes(limit uint64) { s.maxBytes = limit }
 
@@ -41,8 +41,11 @@ func (c *Cuckoo) GrowthBytes() uint64 {
 		return 0
 	}
 	buckets, err := c.nextBuckets()
+	if err != nil || c.redis && (len(c.filters) >= c.maxFilters || c.checkRedisSlots(buckets) != nil) {
+		return 0
+	}
 	over, size := bits.Mul64(buckets, c.bucketSize*c.width)
-	if err != nil || over != 0 || size > maxBits {
+	if over != 0 || size > maxBits {
 		return 0
 	}
 	return wordsFor(size) * 8
@@ -50,18 +53,6 @@ func (c *Cuckoo) GrowthBytes() uint64 {
 
 // SetMaxSubFilters sets how many sub-filters a filter in the [RedisBloom] scheme may have
 // before it refuses keys, as the server's cf-max-expansions does: 32 unless set. It is
-// looked at once in every call, before its keys. Other schemes keep to 32. Goroutines: as
-// for Add.
+// looked at once in every call, before its keys. With 0 or less every key is refused. Other schemes keep
+// to 32. It is no part of an encoding: set it again after reading. Goroutines: as for Add.
 func (c *Cuckoo) SetMaxSubFilters(n int) { c.maxFilters = n }
-
-// SubFilterCount returns how many sub-filters there are, without reading them.
-func (c *Cuckoo) SubFilterCount() int { return len(c.filters) }
-
-// Buckets returns the number of buckets of the first sub-filter, which CF.INFO calls
-// the number of buckets; 0 for the zero value.
-func (c *Cuckoo) Buckets() uint64 {
-	if len(c.filters) == 0 {
-		return 0
-	}
-	return c.filters[0].buckets()
-}

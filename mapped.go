@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Mapped is a [Filter] or a [Blocked] in a file, for reading. On Unix systems with little-endian words the file
+// Mapped is a [Filter] or a [Blocked] in a file, for reading. On Linux, macOS and the BSDs, where words are little-endian, the file
 // is mapped into memory: opening takes no memory of its own, however many processes open the same file they have
 // one copy of it, and the system may give the memory to others and read the file again. On other systems a
 // Mapped reads the file into memory.
@@ -54,6 +54,9 @@ func OpenMapped(path string, opts ...Option) (*Mapped, error) {
 
 func (m *Mapped) open(file *os.File, c *config) error {
 	s := newSource(file)
+	if s.left < 0 {
+		return fmt.Errorf("%w: not a regular file, which alone can be mapped", ErrInvalid)
+	}
 	h, err := s.head()
 	if err != nil {
 		return err
@@ -91,13 +94,15 @@ func (m *Mapped) open(file *os.File, c *config) error {
 	}
 	m.data = data
 	body, sum := data[s.n:len(data)-4], data[len(data)-4:]
-	bits := bitset{wordsIn(body), parts[0].bits}
-	parts[0].put(bits)
-	if c.given&optWithoutVerify != 0 {
-		return nil
-	}
-	if err := parts[0].check(bits); err != nil {
-		return err
+	for p := range parts { // there is one
+		bits := bitset{wordsIn(body), p.bits}
+		f.take(0, bits)
+		if c.given&optWithoutVerify != 0 {
+			return nil
+		}
+		if err := p.check(bits); err != nil {
+			return err
+		}
 	}
 	return checkSum(crc32.Checksum(body, castagnoli), sum)
 }
@@ -172,6 +177,52 @@ func (m *Mapped) ContainsManyString(dst []bool, keys []string) []bool {
 	}
 	return m.filter.ContainsManyString(dst, keys)
 }
+
+// Scheme returns how the filter hashes and places keys.
+func (m *Mapped) Scheme() Scheme { return m.hasher().scheme }
+
+// Capacity returns the number of keys that the filter was made for.
+func (m *Mapped) Capacity() uint64 { return m.sizing().capacity }
+
+// TargetRate returns the rate of false positives that the filter was made for, a ratio between 0 and 1.
+func (m *Mapped) TargetRate() float64 { return m.sizing().rate }
+
+func (m *Mapped) sizing() *sizing {
+	if m.blocked != nil {
+		return &m.blocked.sizing
+	}
+	return &m.filter.sizing
+}
+
+// Bits returns the number of bit positions.
+func (m *Mapped) Bits() uint64 {
+	if m.blocked != nil {
+		return m.blocked.Bits()
+	}
+	return m.filter.Bits()
+}
+
+// Hashes returns the number of positions that a key has.
+func (m *Mapped) Hashes() int {
+	if m.blocked != nil {
+		return m.blocked.Hashes()
+	}
+	return m.filter.Hashes()
+}
+
+// SizeBytes returns the number of bytes that the bits take, in the file and, mapped or read, in memory.
+func (m *Mapped) SizeBytes() uint64 {
+	if m.blocked != nil {
+		return m.blocked.SizeBytes()
+	}
+	return m.filter.SizeBytes()
+}
+
+// FillRatio returns the fraction of bits that are set. It reads every word.
+func (m *Mapped) FillRatio() float64 { return m.Info().FillRatio }
+
+// ErrorRate returns the rate of false positives to expect, from the bits that are set. It reads every word.
+func (m *Mapped) ErrorRate() float64 { return m.Info().ErrorRate }
 
 // Len returns the Len of the filter that was saved.
 func (m *Mapped) Len() uint64 {

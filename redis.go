@@ -144,35 +144,6 @@ func (s *Scalable) appendChain(h []byte) []byte {
 	return h
 }
 
-// A headerReader takes fields off a header whose length has been checked.
-type headerReader []byte
-
-func (r *headerReader) u8() uint8 {
-	v := (*r)[0]
-	*r = (*r)[1:]
-	return v
-}
-
-func (r *headerReader) u16() uint16 {
-	v := binary.LittleEndian.Uint16(*r)
-	*r = (*r)[2:]
-	return v
-}
-
-func (r *headerReader) u32() uint32 {
-	v := binary.LittleEndian.Uint32(*r)
-	*r = (*r)[4:]
-	return v
-}
-
-func (r *headerReader) u64() uint64 {
-	v := binary.LittleEndian.Uint64(*r)
-	*r = (*r)[8:]
-	return v
-}
-
-func (r *headerReader) f64() float64 { return math.Float64frombits(r.u64()) }
-
 // parseBloomHeader reads the header of a BF dump into a chain whose links have no
 // bits yet, only sizes: nothing is allocated that the header's own bytes do not pay
 // for. It refuses what the server refuses, and what could not work.
@@ -210,6 +181,7 @@ func parseChain(c config, r headerReader) (*Scalable, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.links = make([]link, 0, links)
 	var counts, entries, size uint64
 	for i := range links {
 		l, err := parseLink(&r)
@@ -252,19 +224,6 @@ func (s *Scalable) parseRedisGrowth(options, expansion uint32) error {
 		}
 		s.growth = int(expansion)
 	}
-	return nil
-}
-
-func (s *Scalable) parseNativeGrowth(options, expansion, links uint32) error {
-	switch {
-	case options != 0:
-		return fmt.Errorf("%w: options %#x in a native scheme", ErrCorrupt, options)
-	case expansion > math.MaxInt32:
-		return fmt.Errorf("%w: growth is %d, want 0 … %d", ErrCorrupt, expansion, math.MaxInt32)
-	case links > maxLinks:
-		return fmt.Errorf("%w: %d links, want 1 … %d", ErrCorrupt, links, maxLinks)
-	}
-	s.growth = int(expansion)
 	return nil
 }
 
@@ -324,14 +283,6 @@ func (l *link) checkRedis(options uint32) error {
 		return fmt.Errorf("%w: a size of 2^%d with %d bits and options %#x", ErrCorrupt, l.n2, l.declared, options)
 	}
 	l.mod = newModulus(1 << l.n2)
-	return nil
-}
-
-func (l *link) checkNative() error {
-	if math.Float64bits(l.bitsPerEntry) != 0 || l.n2 != 0 || l.declared%64 != 0 || l.count > l.entries {
-		return fmt.Errorf("%w: %d keys of %d, %d bits, 2^%d, %v an entry: not a link of a native scheme",
-			ErrCorrupt, l.count, l.entries, l.declared, l.n2, l.bitsPerEntry)
-	}
 	return nil
 }
 
@@ -422,13 +373,12 @@ func newCuckooRedis(p cuckooParams) (*Cuckoo, error) {
 		redis: true, bucketSize: uint64(p.bucketSize), width: 8,
 		maxIterations: uint64(p.maxIterations), growth: uint64(p.expansion),
 	}
-	slots, buckets := uint64(0), p.buckets
-	for range p.filters {
+	slots := uint64(0)
+	for _, buckets := range s.chainBuckets(p.buckets, p.filters) {
 		if err := s.checkRedisSlots(buckets); err != nil {
 			return nil, err
 		}
 		slots += buckets * s.bucketSize
-		buckets *= s.growth
 	}
 	if p.items > slots {
 		return nil, fmt.Errorf("%w: %d items in %d slots", ErrCorrupt, p.items, slots)

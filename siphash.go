@@ -36,8 +36,6 @@ func (c *config) checkKey(needed bool) error {
 			ErrInvalid, c.seed)
 	case needed && !given:
 		return fmt.Errorf("%w: the SipHash scheme needs a key, give one with WithKey", ErrInvalid)
-	case given && c.key == [16]byte{}:
-		return fmt.Errorf("%w: the key is 16 zeros, want random bytes", ErrInvalid)
 	}
 	return nil
 }
