@@ -300,7 +300,7 @@ func (c *Counting) Reset() {
 func (c *Counting) Len() uint64 { return c.len }
 
 // EstimateLen estimates how many distinct keys the filter holds from the counters that
-// are not zero ([Params.EstimateLen]); +Inf when none is. It reads every word.
+// are not zero ([Params.EstimateLen]); +Inf when all are set. It reads every word.
 func (c *Counting) EstimateLen() float64 { return c.params().EstimateLen(c.counters.nonzeroNibbles()) }
 
 // FillRatio returns the fraction of counters that are not zero. It reads every

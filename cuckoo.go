@@ -393,6 +393,10 @@ func (c *Cuckoo) Compact() { c.compact(true) }
 // answered true, the former less the latter.
 func (c *Cuckoo) Len() uint64 { return c.len }
 
+// items is Len as it is written down. A forged count could pass the slots as keys are added, and could then not be
+// read again.
+func (c *Cuckoo) items() uint64 { return min(c.len, c.slots()) }
+
 // Capacity returns the number of keys the filter was made for: see [NewCuckoo].
 func (c *Cuckoo) Capacity() uint64 { return c.sizing.capacity }
 

@@ -449,6 +449,7 @@ type encoded interface {
 	take(i int, bits bitset)
 	kind() kind
 	hashing() hashing
+	limit() uint64 // in bytes; math.MaxUint64 where there is none
 }
 
 // Options of what reads filters.
@@ -510,11 +511,14 @@ func (h *head) describe(f encoded, c *config) (iter.Seq[part], error) {
 	return parts, nil
 }
 
-// readLike reads a filter of the type of old, and of its key where the record needs one.
+// readLike reads a filter of the type of old, under its key and within its limit.
 func readLike[F any, P Decodable[F]](old P, r io.Reader) (f *F, n int64, err error) {
 	c := config{maxBytes: math.MaxUint64}
 	if h := old.hashing(); h.fn == hashSipHash {
-		c.key, c.given = h.key.Value().bytes(), optKey
+		c.key, c.given = h.key.Value().key().bytes(), optKey
+	}
+	if limit := old.limit(); limit != math.MaxUint64 {
+		c.maxBytes, c.given = limit, c.given|optMaxBytes
 	}
 	f, s := new(F), newSource(r)
 	err = s.decode(P(f), &c)

@@ -193,7 +193,7 @@ func (s *Scalable) parse(h *head, c *config) (iter.Seq[part], error) {
 			ErrCorrupt, h.len, h.capacity, chain.len, chain.links[0].entries)
 	}
 	*s = *chain
-	s.rate, s.tightening, s.maxBytes = h.rate, tightening, c.limit(maxBytes)
+	s.rate, s.tightening, s.maxBytes = h.rate, tightening, c.growthLimit(maxBytes)
 	return func(yield func(part) bool) {
 		for i := range s.links {
 			if l := &s.links[i]; !yield(part{bits: l.bits.n, used: l.mod.m}) {
@@ -205,12 +205,24 @@ func (s *Scalable) parse(h *head, c *config) (iter.Seq[part], error) {
 
 func (s *Scalable) take(i int, bits bitset) { s.links[i].bits = bits }
 
-// limit is the bound of a filter that grows: the reader's own, where it has one.
-func (c *config) limit(written uint64) uint64 {
+// growthLimit is the bound of a filter that grows: the reader's own, where it has one.
+func (c *config) growthLimit(written uint64) uint64 {
 	if c.given&optMaxBytes != 0 {
 		return c.maxBytes
 	}
 	return written
+}
+
+func (s *Scalable) limit() uint64 { return limitOf(len(s.links), s.maxBytes) }
+
+func (c *Cuckoo) limit() uint64 { return limitOf(len(c.filters), c.maxBytes) }
+
+// limitOf is maxBytes, but of the zero value, which has no parts, none.
+func limitOf(parts int, maxBytes uint64) uint64 {
+	if parts == 0 {
+		return math.MaxUint64
+	}
+	return maxBytes
 }
 
 const cuckooParamBytes = 40
@@ -228,7 +240,7 @@ func (c *Cuckoo) record() (*record, error) {
 	for _, v := range []uint64{c.bucketSize, c.maxIterations, c.growth, c.width} {
 		p = binary.LittleEndian.AppendUint16(p, uint16(v))
 	}
-	h := head{kind: kindCuckoo, scheme: c.scheme, seed: c.hash.seed, sizing: c.sizing, len: c.len, params: p}
+	h := head{kind: kindCuckoo, scheme: c.scheme, seed: c.hash.seed, sizing: c.sizing, len: c.items(), params: p}
 	parts := make([]*bitset, len(c.filters))
 	for i := range c.filters {
 		parts[i] = &c.filters[i].slots.bitset
@@ -261,7 +273,7 @@ func (c *Cuckoo) parse(h *head, conf *config) (iter.Seq[part], error) {
 		return nil, fmt.Errorf("%w: capacity %d, and a Len that is estimated: %v", ErrCorrupt, h.capacity, h.estimated)
 	}
 	*c = *chain
-	c.sizing, c.maxBytes = h.sizing, conf.limit(maxBytes)
+	c.sizing, c.maxBytes = h.sizing, conf.growthLimit(maxBytes)
 	return func(yield func(part) bool) {
 		for _, buckets := range c.chainBuckets(p.buckets, p.filters) {
 			if n := buckets * c.bucketSize * c.width; !yield(part{bits: n, used: n}) {
@@ -367,8 +379,9 @@ func (f *Filter) WriteTo(w io.Writer) (int64, error) { return writeRecord(w, f) 
 // one record and not a byte more, and returns the number of bytes read. [Read] returns a new filter, takes
 // options, and says which errors there are.
 //
-// A record in the [SipHash] scheme is read by a filter that has its key: make one with the same key first, or
-// use Read.
+// A record in the [SipHash] scheme is read by a filter that has its key, and such a filter reads no other: make one with
+// the same key first, or use Read. A [Scalable] or a [Cuckoo] made WithMaxBytes keeps that limit, and refuses records
+// that pass it.
 //
 // What the record claims is checked before it is believed: from an [*os.File], [*bytes.Reader],
 // [*bytes.Buffer] or [*strings.Reader], whose length is known, the bits are allocated once; from other
@@ -377,6 +390,8 @@ func (f *Filter) ReadFrom(r io.Reader) (int64, error) { return readRecord(f, r) 
 
 // AppendBinary is [Filter.AppendBinary] for a Concurrent. It is written as a [Filter] is, and either reads
 // it. Keys that are being added meanwhile may be in it, or not, or only in part.
+//
+// Encode a Concurrent by its pointer: of one in a struct that is passed by value, encoding/json writes {}.
 func (c *Concurrent) AppendBinary(dst []byte) ([]byte, error) { return appendRecord(dst, c) }
 
 // MarshalBinary is [Filter.MarshalBinary] for a Concurrent.

@@ -232,6 +232,9 @@ func TestEncodedForms(t *testing.T) {
 			})
 			t.Run("other kinds", func(t *testing.T) {
 				for _, other := range writtenFilters(t) {
+					if c, ok := other.filter.(*Cuckoo); ok {
+						c.SetMaxBytes(math.MaxUint64) // it would keep its own
+					}
 					before := encode(t, other.filter)
 					err := other.filter.UnmarshalBinary(data)
 					keyed := (w.filter.hashing().fn == hashSipHash) == (other.filter.hashing().fn == hashSipHash)
@@ -336,6 +339,22 @@ func TestReadMore(t *testing.T) {
 	s2, err = Read[Scalable](bytes.NewReader(data), WithMaxBytes(1<<12))
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<12, s2.maxBytes)
+	own := Must(NewScalable(10, 0.1, WithMaxBytes(1<<9)))
+	require.NoError(t, own.UnmarshalBinary(data))
+	require.EqualValues(t, 1<<9, own.maxBytes)
+	require.ErrorIs(t, Must(NewScalable(10, 0.1, WithMaxBytes(100))).UnmarshalBinary(data), ErrTooLarge)
+
+	// A count that is forged is no obstacle to writing and reading what comes of it.
+	for _, f := range []*Cuckoo{Must(NewCuckoo(8, 0.01)), Must(NewCuckoo(8, 0, WithScheme(RedisBloom)))} {
+		f.len = f.slots()
+		for i := range uint64(3) {
+			_, err := f.AddUint64(i)
+			require.NoError(t, err)
+		}
+		got, err := Read[Cuckoo](bytes.NewReader(encode(t, f)))
+		require.NoError(t, err)
+		require.True(t, got.ContainsUint64(2))
+	}
 }
 
 // TestReadKey: what was written under a key is read under that key.

@@ -20,6 +20,9 @@ func Save(path string, f io.WriterTo) error {
 	mode := os.FileMode(0o666) // less the umask
 	old, err := os.Stat(path)
 	if err == nil {
+		if !old.Mode().IsRegular() {
+			return fmt.Errorf("%w: %s is there and is no regular file", ErrInvalid, path)
+		}
 		mode = old.Mode().Perm()
 	}
 	temp := fmt.Sprintf("%s.%016x.tmp", path, rand.Uint64())

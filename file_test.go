@@ -100,6 +100,9 @@ func TestSaveReplacesWhole(t *testing.T) {
 		require.EqualValues(t, 0o604, info.Mode().Perm())
 	}
 	require.Error(t, Save(filepath.Join(dir, "no", "f"), f))
+	require.ErrorIs(t, Save(dir, f), ErrInvalid)
+	require.Panics(t, func() { Save(path, (*Filter)(nil)) })
+	require.Equal(t, []string{"f"}, names(t, dir))
 
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package bloom
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"unique"
@@ -97,11 +98,11 @@ type origin struct {
 }
 
 // hashing is all that decides how a key is hashed. Equal hashings give equal
-// digests. The key of hashSipHash lies behind a pointer, as the unique package makes
-// them: it does not show where a filter is printed, and == is right.
+// digests. The key of hashSipHash is one that the unique package keeps, so that == is right, and
+// hidden, so that it does not show where a filter is printed.
 type hashing struct {
 	origin
-	key unique.Handle[sipKey]
+	key unique.Handle[hiddenKey]
 }
 
 func (c *config) hashing() hashing {
@@ -170,7 +171,7 @@ func (h hashing) sumOther(key []byte) (h1, h2 uint64) {
 	case hashRedisCuckoo:
 		return murmur64A(key, 0), 0
 	case hashSipHash:
-		return h.key.Value().sum(key)
+		return h.key.Value().key().sum(key)
 	}
 	return 0, 0
 }
@@ -215,6 +216,9 @@ type hasher struct {
 func newHasher(c config) hasher { return hasher{c.hashing(), c.scheme} }
 
 func (h *hasher) hashing() hashing { return h.hash }
+
+// limit is that of filters that do not grow.
+func (*hasher) limit() uint64 { return math.MaxUint64 }
 
 // Scheme returns how the filter hashes and places keys.
 func (h *hasher) Scheme() Scheme { return h.scheme }

@@ -69,6 +69,11 @@ func TestGrowthBytesOfFiltersThatDoNotGrow(t *testing.T) {
 	require.Zero(t, Must(NewScalable(10, 0.01, WithNonScaling())).GrowthBytes())
 	require.Zero(t, Must(NewScalable(10, 0.01, WithScheme(RedisBloom), WithGrowth(0))).GrowthBytes())
 	require.Zero(t, Must(NewCuckoo(10, 0, WithScheme(RedisBloom), WithGrowth(0))).GrowthBytes())
+	most := Must(NewCuckoo(10, 0, WithScheme(RedisBloom)))
+	most.SetMaxSubFilters(1)
+	require.Zero(t, most.GrowthBytes())
+	steep := Must(NewCuckoo(1<<20, 0, WithScheme(RedisBloom), WithGrowth(maxExpansion)))
+	require.Zero(t, steep.GrowthBytes(), "2^35 slots")
 }
 
 // The limit on sub-filters is looked at before the keys of a call, for any number.

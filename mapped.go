@@ -17,7 +17,8 @@ import (
 //
 // The file must not change while it is mapped. [Save] leaves it alone, since it puts another one in its place: what is mapped stays the
 // old filter, until OpenMapped is called again. Writing into the file changes answers, to wrong ones; truncating it
-// ends the process when a lookup reaches what is gone (SIGBUS, "unexpected fault address", which no recover catches).
+// ends the process when a lookup reaches what is gone (SIGBUS, "unexpected fault address"), unless
+// [runtime/debug.SetPanicOnFault] makes that a panic.
 type Mapped struct {
 	filter  *Filter // or else
 	blocked *Blocked

@@ -310,7 +310,7 @@ func (c *Cuckoo) dump() (*dump, error) {
 	if c.len == 0 {
 		return d, nil
 	}
-	h := binary.LittleEndian.AppendUint64(nil, c.len)
+	h := binary.LittleEndian.AppendUint64(nil, c.items())
 	for _, v := range []uint64{c.filters[0].buckets(), c.deletes, uint64(len(c.filters))} {
 		h = binary.LittleEndian.AppendUint64(h, v)
 	}

@@ -48,9 +48,16 @@ func (l *loader) load(cursor int64, chunk []byte) error {
 	if end > start+size {
 		return fmt.Errorf("%w: a chunk of bytes %d to %d crosses the end of part %d at %d", ErrCorrupt, at, end, part, start+size)
 	}
+	if p := l.parts[part]; p != nil && len(p.have) > maxGaps {
+		return fmt.Errorf("%w: %d gaps between the chunks of part %d", ErrInvalid, len(p.have), part)
+	}
 	l.place(part, size, at-start, chunk)
 	return nil
 }
+
+// maxGaps is how many pieces of a part may lie apart. Servers send theirs in order; without a bound, many
+// small ones would take memory and time out of proportion.
+const maxGaps = 1 << 10
 
 func (l *loader) place(i, size, at uint64, chunk []byte) {
 	p := l.parts[i]
@@ -61,7 +68,11 @@ func (l *loader) place(i, size, at uint64, chunk []byte) {
 	p.received += uint64(len(chunk))
 	p.have.add(at, at+uint64(len(chunk)))
 	if p.bits.n == 0 && p.received < (size+3)/4 {
-		p.pending = append(p.pending, pendingChunk{at, slices.Clone(chunk)})
+		if n := len(p.pending); n > 0 && p.pending[n-1].at+uint64(len(p.pending[n-1].data)) == at {
+			p.pending[n-1].data = append(p.pending[n-1].data, chunk...)
+		} else {
+			p.pending = append(p.pending, pendingChunk{at, slices.Clone(chunk)})
+		}
 		return
 	}
 	if p.bits.n == 0 {

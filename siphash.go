@@ -1,9 +1,11 @@
 package bloom
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"sync"
 	"unique"
 )
 
@@ -44,11 +46,28 @@ func (c *config) checkKey(needed bool) error {
 func keyedHashing(key [16]byte) hashing {
 	k := sipKey{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])}
 	fingerprint, _ := k.sum([]byte(fingerprintText))
-	return hashing{origin{fingerprint, hashSipHash}, unique.Make(k)}
+	return hashing{origin{fingerprint, hashSipHash}, unique.Make(k.hide())}
 }
 
 // sipKey is a key of SipHash as the two words that it is used in.
 type sipKey struct{ k0, k1 uint64 }
+
+// hiddenKey is a sipKey under a mask of this process: package fmt follows the pointer of a handle for some
+// verbs, and what it prints must not be the key.
+type hiddenKey sipKey
+
+var keyMask = sync.OnceValue(func() (mask sipKey) {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return sipKey{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}
+})
+
+func (k sipKey) hide() hiddenKey {
+	m := keyMask()
+	return hiddenKey{k.k0 ^ m.k0, k.k1 ^ m.k1}
+}
+
+func (k hiddenKey) key() sipKey { return sipKey(sipKey(k).hide()) }
 
 func (k sipKey) bytes() (key [16]byte) {
 	binary.LittleEndian.PutUint64(key[:], k.k0)

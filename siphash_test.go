@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -274,6 +275,7 @@ func TestSipHashKeys(t *testing.T) {
 		check(NewCounting(100, 0.01, c.opts...))
 		check(NewCuckoo(100, 0.01, c.opts...))
 		check(NewConcurrent(100, 0.01, c.opts...))
+		check(NewBlocked(100, 0.01, c.opts...))
 		check(FromRedisBitmap(make([]byte, 8), 64, 3, c.opts...))
 		if len(c.opts) == 1 && strings.Contains(c.message, "needs") {
 			require.Equal(t, Must(New(100, 0.01, withScheme(SipHash))).params(), Must(Estimate(100, 0.01, c.opts...)), "sizes take no key")
@@ -281,9 +283,6 @@ func TestSipHashKeys(t *testing.T) {
 		}
 		check(Estimate(100, 0.01, c.opts...))
 	}
-	_, err := NewBlocked(100, 0.01, WithScheme(SipHash))
-	require.ErrorIs(t, err, ErrInvalid)
-
 	a, same := Must(New(100, 0.01, withScheme(SipHash))), Must(New(100, 0.01, WithKey(testKey), WithScheme(SipHash), WithSeed(0)))
 	b := Must(New(100, 0.01, WithScheme(SipHash), WithKey(other)))
 	require.True(t, a.Equal(same))
@@ -352,3 +351,27 @@ func BenchmarkHash(b *testing.B) {
 }
 
 var benchSink uint64
+
+// TestKeyIsNotPrinted: no verb of package fmt shows the key, in words or in bytes, of any kind of filter.
+func TestKeyIsNotPrinted(t *testing.T) {
+	k := sipKey{0x0706050403020100, 0x0f0e0d0c0b0a0908} // testKey
+	var secrets []string
+	for _, word := range []uint64{k.k0, k.k1} {
+		for _, verb := range []string{"%d", "%x", "%X", "%o", "%b"} {
+			secrets = append(secrets, fmt.Sprintf(verb, word))
+		}
+	}
+	for _, w := range writtenFilters(t) {
+		if w.filter.hashing().fn != hashSipHash {
+			continue
+		}
+		for _, verb := range strings.Split("v +v #v s q d t e g c U O x X o b z #s +q p w", " ") {
+			for _, v := range []any{w.filter, reflect.ValueOf(w.filter).Elem().Interface(), []any{w.filter}, struct{ F any }{w.filter}} {
+				text := fmt.Sprintf("%"+verb, v)
+				for _, secret := range secrets {
+					require.NotContains(t, text, secret, "%%%s of %s", verb, w.name)
+				}
+			}
+		}
+	}
+}
