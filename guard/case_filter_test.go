@@ -140,16 +140,20 @@ func TestCase03_NeverRejectedOnceVisible(t *testing.T) {
 			require.True(t, g.Stats().Rebuilding)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		many := false
+		test := func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := rowsUpTo(10)
 				g := builtGuard(t, db, func(o *options) { o.Cache = newHookedCache() })
 				before(t, g, db)
 				mustGet := func(when string) {
 					require.NotEqual(t, Absent, g.Check(t.Context(), 99), when)
-					v, err := g.Get(t.Context(), 99)
-					require.NoError(t, err, when)
-					require.Equal(t, "row 99", v, when)
+					if !many {
+						v, err := g.Get(t.Context(), 99)
+						require.NoError(t, err, when)
+						require.Equal(t, "row 99", v, when)
+						return
+					}
 					rows, err := g.GetMany(t.Context(), []int{99, 100})
 					require.NoError(t, err, when)
 					require.Equal(t, map[int]string{99: "row 99"}, rows, when)
@@ -163,7 +167,10 @@ func TestCase03_NeverRejectedOnceVisible(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				mustGet("after the rebuild, if there was one")
 			})
-		})
+		}
+		t.Run(name+"/Get", test)
+		many = true
+		t.Run(name+"/GetMany", test)
 	}
 }
 
@@ -249,7 +256,7 @@ func TestCase04_WritersDuringRebuilds(t *testing.T) {
 				}
 			}
 			require.Zero(t, lost, "lost")
-			require.EqualValues(t, writes, g.Stats().Items)
+			requireItems(t, g, writes)
 		})
 	}
 }
@@ -257,6 +264,41 @@ func TestCase04_WritersDuringRebuilds(t *testing.T) {
 // A key that is announced to the old filter only, and committed after the scan's snapshot, is in the
 // new filter because MarkCreated adds a second time.
 func TestCase05_AnnouncedBeforeCommittedAfter(t *testing.T) {
+	t.Run("after the scan", func(t *testing.T) { testCase05AfterTheScan(t) })
+	t.Run("after the swap", func(t *testing.T) {
+		db := rowsUpTo(10)
+		g := builtGuard(t, db, nil)
+		require.NoError(t, g.Announce(t.Context(), 99, 100))
+		require.NoError(t, g.MarkCreated(t.Context(), 100)) // is none of what the scan need not see
+		rep, err := g.Rebuild(t.Context(), db.scan, RebuildOptions[int]{})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, rep.Replayed)
+		require.Equal(t, Absent, g.Check(t.Context(), 100))
+		db.insert(99)
+		requireRow(t, g, 99) // though it is not marked yet
+	})
+	t.Run("after the swap, in Create", func(t *testing.T) {
+		db := rowsUpTo(10)
+		g := builtGuard(t, db, func(o *options) { o.Journal = 1 })
+		require.NoError(t, g.Create(t.Context(), []int{97, 98, 99}, func(ctx context.Context) error {
+			rep, err := g.Rebuild(ctx, db.scan, RebuildOptions[int]{})
+			require.NoError(t, err)
+			require.LessOrEqual(t, rep.Scanned, uint64(10))
+			db.insert(97, 98, 99)
+			for k := 97; k <= 99; k++ {
+				require.NotEqual(t, Absent, g.Check(ctx, k))
+				_, err := g.Get(ctx, k)
+				require.NoError(t, err)
+			}
+			return nil
+		}))
+		rep, err := g.Rebuild(t.Context(), db.scan, RebuildOptions[int]{})
+		require.NoError(t, err)
+		require.Zero(t, rep.Replayed)
+	})
+}
+
+func testCase05AfterTheScan(t *testing.T) {
 	db := rowsUpTo(10)
 	g := builtGuard(t, db, nil)
 	require.NoError(t, g.Announce(t.Context(), 99))

@@ -477,6 +477,7 @@ func TestCase27_CacheDown(t *testing.T) {
 			require.ErrorIs(t, err, down)
 			_, null := cache.has(99)
 			require.True(t, null)
+			time.Sleep(g.opts.Settle)
 			for range 60 { // for as long as the null can be there
 				v, err := g.Get(t.Context(), 99)
 				require.NoError(t, err)

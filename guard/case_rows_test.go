@@ -115,7 +115,7 @@ func TestCase14_MarkCreatedIsBoundByItsContext(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		cache.beforeSet = nil
 		requireRow(t, g, 99)
-		time.Sleep(2 * time.Hour) // the late null has come, and has been taken away again
+		time.Sleep(time.Hour) // the late null has come, and has been taken away again
 		_, null := cache.has(99)
 		require.False(t, null)
 		requireRow(t, g, 99)

@@ -208,7 +208,7 @@ func (g *Guard[K, V]) store(l *load, fs []*flight[K, V]) {
 	})()
 	for _, f := range fs {
 		switch e := f.entry; {
-		case tooMany || f.isFenced() || e.Missing && g.recent.doubts(f.key, l.began):
+		case tooMany || e.Missing && g.recent.doubts(f.key, l.began):
 			g.counts.add(0, notStored)
 		case e.Missing:
 			items = append(items, Item[K, V]{f.key, e, g.ttl(g.opts.MissTTL)})
