@@ -100,7 +100,7 @@ func (b *build) finish(ctx context.Context, t *retrier, whole bool, last func() 
 		b.abandon(ctx)
 		return nil
 	}
-	marked := false
+	generation := newID()
 	return t.do(ctx, func() error {
 		err := b.step(ctx, func(tx *redis.Tx, _ bool) error {
 			var s *sight
@@ -108,11 +108,16 @@ func (b *build) finish(ctx context.Context, t *retrier, whole bool, last func() 
 			if err := r.txError(cmds, err); err != nil {
 				return err
 			}
-			marked = true // perhaps
-			return r.mark(ctx, tx, s, func(p redis.Pipeliner) { p.Del(ctx, r.build, r.log) })
+			return r.mark(ctx, tx, s, generation, func(p redis.Pipeliner) { p.Del(ctx, r.build, r.log) })
 		})
-		if marked && errors.Is(err, ErrSuperseded) && r.Ready(ctx) == nil {
-			return nil // by a transaction whose reply was lost
+		if errors.Is(err, ErrSuperseded) {
+			m, lookErr := r.look(ctx)
+			if m.generation == generation {
+				return nil // by a transaction whose reply was lost
+			}
+			if transient(lookErr) {
+				return lookErr
+			}
 		}
 		return err
 	})
@@ -309,7 +314,7 @@ func (t *retrier) do(ctx context.Context, f func() error) error {
 func transient(err error) bool {
 	var reply redis.Error
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, redis.ErrClosed), errors.Is(err, redis.TxFailedErr):
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, redis.ErrClosed), errors.Is(err, redis.TxFailedErr):
 		return false
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrSuperseded), errors.Is(err, guard.ErrShortScan):
 		return false

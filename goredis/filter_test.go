@@ -252,7 +252,7 @@ func TestBitmapBits(t *testing.T) {
 }
 
 func TestFilterFull(t *testing.T) {
-	client, ctx := bloomd(t), t.Context()
+	client, ctx := modded(t), t.Context()
 	f, err := NewFilter(client, "f", FilterOptions{Capacity: 10, ErrorRate: 0.001, NonScaling: true})
 	require.NoError(t, err)
 	require.NoError(t, f.Reserve(ctx))
@@ -270,7 +270,7 @@ func TestFilterFull(t *testing.T) {
 }
 
 func TestCuckooRemove(t *testing.T) {
-	client, ctx := bloomd(t), t.Context()
+	client, ctx := modded(t), t.Context()
 	c, err := NewCuckoo(client, "c", CuckooOptions{Capacity: 1000})
 	require.NoError(t, err)
 	key := []byte("a")

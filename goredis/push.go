@@ -133,7 +133,7 @@ type dump struct {
 
 func (m *module) push(ctx context.Context, o PushOptions, insert string, source func(context.Context) (*dump, error)) (err error) {
 	t := &retrier{o.Attempts}
-	if err := m.fits(ctx, 0, pushChunk); err != nil {
+	if err := t.do(ctx, func() error { return m.fits(ctx, 0, pushChunk) }); err != nil {
 		return err
 	}
 	var b *build
@@ -149,7 +149,7 @@ func (m *module) push(ctx context.Context, o PushOptions, insert string, source 
 	if err != nil {
 		return err
 	}
-	if err := m.fits(ctx, d.size, pushChunk); err != nil {
+	if err := t.do(ctx, func() error { return m.fits(ctx, d.size, pushChunk) }); err != nil {
 		return err
 	}
 	if err := m.upload(ctx, t, b, d, o); err != nil {
@@ -276,7 +276,7 @@ func (b *Bitmap) Push(ctx context.Context, f *bloom.Filter, o PushOptions) error
 // copy made in it of a filter to which all keys are added, and what was added meanwhile, have all of them.
 func (b *Bitmap) PushFrom(ctx context.Context, source func(context.Context) (*bloom.Filter, error), o PushOptions) (err error) {
 	t := &retrier{o.Attempts}
-	if err := b.fits(ctx, b.bytes(), b.bytes()); err != nil {
+	if err := t.do(ctx, func() error { return b.fits(ctx, b.bytes(), b.bytes()) }); err != nil {
 		return err
 	}
 	var by *build

@@ -303,17 +303,17 @@ func (r *remote) Confirm(ctx context.Context) error {
 		if strings.HasSuffix(build.Val(), swapped) {
 			return ErrSuperseded
 		}
-		return r.mark(ctx, tx, s)
+		return r.mark(ctx, tx, s, newID())
 	}, r.build)
 }
 
 // mark writes the marker, and what else queue does, on the connection that s was seen on.
-func (r *remote) mark(ctx context.Context, tx *redis.Tx, s *sight, queue ...func(p redis.Pipeliner)) error {
+func (r *remote) mark(ctx context.Context, tx *redis.Tx, s *sight, generation string, queue ...func(p redis.Pipeliner)) error {
 	size, history, err := s.found()
 	if err != nil {
 		return err
 	}
-	m := marker{r.shape, newID(), history, size}
+	m := marker{r.shape, generation, history, size}
 	_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, r.gen, m.String(), 0)
 		for _, f := range queue {

@@ -148,8 +148,8 @@ func plain(t testing.TB) *redis.Client {
 	return connect(t, sharedRedis.addr, func(o *redis.Options) { o.Network = "unix" })
 }
 
-// bloomd returns a client of a server with the BF and CF commands.
-func bloomd(t testing.TB, change ...func(*redis.Options)) *redis.Client {
+// modded returns a client of a server with the BF and CF commands.
+func modded(t testing.TB, change ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	return connect(t, bloomdtest.Start(t).Addr(), change...)
 }
@@ -196,13 +196,13 @@ func each(t *testing.T, test func(t *testing.T, client *redis.Client, f tested))
 	for protocol := 2; protocol <= 3; protocol++ {
 		change := func(o *redis.Options) { o.Protocol = protocol }
 		t.Run(fmt.Sprint("Filter RESP", protocol), func(t *testing.T) {
-			c := bloomd(t, change)
+			c := modded(t, change)
 			f, err := NewFilter(c, freshKey(), FilterOptions{Capacity: 500, ErrorRate: 0.001})
 			require.NoError(t, err)
 			test(t, c, f)
 		})
 		t.Run(fmt.Sprint("Cuckoo RESP", protocol), func(t *testing.T) {
-			c := bloomd(t, change)
+			c := modded(t, change)
 			f, err := NewCuckoo(c, freshKey(), CuckooOptions{Capacity: 4096, BucketSize: 4})
 			require.NoError(t, err)
 			test(t, c, f)
