@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"golang.org/x/perf/benchfmt"
 )
 
@@ -27,7 +28,7 @@ var bigImplementations = []string{"bloom", "bloom-blocked", "bits-and-blooms", "
 // the same time, a hundredth of the keys after the other: of every ten parts the first is
 // added key by key and the second in batches, and timed, so that adds are measured at all
 // loads.
-func (p plan) compareBig(r *recorder) {
+func (p plan) compareBig(r *record.Writer) {
 	const form = formBytes
 	n := p.big
 	var all []*contestant
@@ -38,7 +39,7 @@ func (p plan) compareBig(r *recorder) {
 		}
 		all = append(all, c)
 	}
-	r.say("n=%s: building %d filters, which takes a few minutes", short(n), len(all))
+	r.Say("n=%s: building %d filters, which takes a few minutes", short(n), len(all))
 	p.build(r, all)
 
 	hits, misses := hitKeys(form, n, p.queries*bigQueries), missKeys(form, p.queries*bigQueries)
@@ -55,16 +56,16 @@ func (p plan) compareBig(r *recorder) {
 		name string
 		keys keySet
 	}{{"hit", hits}, {"miss", misses}} {
-		r.say("n=%s: %s, %d implementations and the memory probe", short(n), op.name, len(runners))
+		r.Say("n=%s: %s, %d implementations and the memory probe", short(n), op.name, len(runners))
 		p.rounds(len(runners)+1, func(i int) {
 			if i == len(runners) {
 				s := probe.follow(2 * p.time)
-				r.record(row{op.name, "dram", short(n), "none", 1}.name(), s.ops, s.values()...)
+				r.Record(row{op.name, "dram", short(n), "none", 1}.name(), s.Ops, s.Values()...)
 				return
 			}
 			e := runners[i]
 			s := cycle(lookUp, e.f, op.keys, 1, 2*p.time)
-			r.record(row{op.name, e.name, short(n), form, 1}.name(), s.ops, s.values(e.traits...)...)
+			r.Record(row{op.name, e.name, short(n), form, 1}.name(), s.Ops, s.Values(e.traits...)...)
 		})
 	}
 }
@@ -73,21 +74,21 @@ func (p plan) compareBig(r *recorder) {
 // holds the lines that four million keys touch.
 const bigQueries = 16
 
-func (p plan) build(r *recorder, all []*contestant) {
+func (p plan) build(r *record.Writer, all []*contestant) {
 	n, parts := p.big, 100
 	keys := addedKeys(formBytes, n/parts)
 	runtime.GC()
 	timed := func(c *contestant, f filter, name string) {
-		s := counted(func() (int, time.Duration) {
+		s := record.Counted(func() (int, time.Duration) {
 			begin := time.Now()
 			add(f, keys)
 			return keys.len(), time.Since(begin)
 		})
 		if _, ok := f.(builder); ok {
-			c.built += s.elapsed
+			c.built += s.Elapsed
 			return
 		}
-		r.record(row{"add", name, short(n), formBytes, 1}.name(), s.ops, s.values()...)
+		r.Record(row{"add", name, short(n), formBytes, 1}.name(), s.Ops, s.Values()...)
 	}
 	for i := range parts {
 		from := uint64(i * (n / parts))
@@ -109,9 +110,9 @@ func (p plan) build(r *recorder, all []*contestant) {
 		if b, ok := c.f.(builder); ok {
 			begin := time.Now()
 			b.build()
-			s := sample{ops: n, elapsed: c.built + time.Since(begin)}
-			r.record(row{"add", c.name, short(n), formBytes, 1}.name(), n,
-				benchfmt.Value{Value: float64(s.elapsed.Nanoseconds()) / float64(n), Unit: "ns/op"})
+			s := record.Sample{Ops: n, Elapsed: c.built + time.Since(begin)}
+			r.Record(row{"add", c.name, short(n), formBytes, 1}.name(), n,
+				benchfmt.Value{Value: float64(s.Elapsed.Nanoseconds()) / float64(n), Unit: "ns/op"})
 		}
 	}
 }
@@ -139,7 +140,7 @@ func newRing(lines int) ring {
 	return r
 }
 
-func (r ring) follow(d time.Duration) sample {
+func (r ring) follow(d time.Duration) record.Sample {
 	at, ops, start := uint64(0), 0, time.Now()
 	for time.Since(start) < d {
 		for range chunk {
@@ -147,7 +148,7 @@ func (r ring) follow(d time.Duration) sample {
 		}
 		ops += chunk
 	}
-	s := sample{ops: ops, elapsed: time.Since(start)}
+	s := record.Sample{Ops: ops, Elapsed: time.Since(start)}
 	runtime.KeepAlive(at)
 	return s
 }

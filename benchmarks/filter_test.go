@@ -118,7 +118,7 @@ func TestRingIsOneCycle(t *testing.T) {
 		steps++
 	}
 	require.Equal(t, 999, steps)
-	require.Positive(t, r.follow(small.time).ops)
+	require.Positive(t, r.follow(small.time).Ops)
 }
 
 func TestHashes(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"golang.org/x/perf/benchfmt"
 )
 
@@ -57,9 +58,9 @@ func hashFuncs() []hashFunc {
 
 // hashes measures what each hash costs, and what rate of false positives a filter has
 // that is made with it: 9.585 bits a key, the textbook's size for 1 %, and 7 positions.
-func (p plan) hashes(r *recorder) {
+func (p plan) hashes(r *record.Writer) {
 	n := p.hashed
-	r.say("hashes of %d strings", n)
+	r.Say("hashes of %d strings", n)
 	added, absent := stringsAsBytes(0, n), stringsAsBytes(n, p.absent)
 	all := hashFuncs()
 	rates := make([]float64, len(all))
@@ -68,7 +69,7 @@ func (p plan) hashes(r *recorder) {
 	}
 	p.rounds(len(all), func(i int) {
 		runtime.GC()
-		s := counted(func() (ops int, elapsed time.Duration) {
+		s := record.Counted(func() (ops int, elapsed time.Duration) {
 			var x uint64
 			start := time.Now()
 			for elapsed < p.time {
@@ -82,8 +83,8 @@ func (p plan) hashes(r *recorder) {
 			runtime.KeepAlive(x)
 			return ops, elapsed
 		})
-		r.record("Hash/fn="+all[i].name+"/n="+short(n), s.ops,
-			s.values(benchfmt.Value{Value: rates[i], Unit: "fp-rate"})...)
+		r.Record("Hash/fn="+all[i].name+"/n="+short(n), s.Ops,
+			s.Values(benchfmt.Value{Value: rates[i], Unit: "fp-rate"})...)
 	})
 }
 

@@ -14,12 +14,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
-	"golang.org/x/perf/benchfmt"
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 )
 
 func main() {
@@ -130,8 +128,11 @@ func (o options) measure(path string, args []string, log io.Writer) error {
 	}
 	defer file.Close()
 	start := time.Now()
-	header(file, environment(start, args))
-	o.plan.run(&recorder{benchfmt.NewWriter(file), log})
+	w, err := record.NewWriter(file, log, environment(start, args), "bits/key assume=exact", "fp-rate assume=exact")
+	if err != nil {
+		return err
+	}
+	o.plan.run(w)
 	if err := file.Close(); err != nil {
 		return err
 	}
@@ -141,24 +142,8 @@ func (o options) measure(path string, args []string, log io.Writer) error {
 
 // environment is what the figures depend on.
 func environment(now time.Time, args []string) [][2]string {
-	config := [][2]string{
-		{"goos", runtime.GOOS},
-		{"goarch", runtime.GOARCH},
-		{"pkg", "github.com/redbloom-go/bloom/benchmarks"},
-		{"cpu", cpu()},
-		{"cpus", fmt.Sprint(runtime.NumCPU())},
-		{"go", runtime.Version()},
-		{"date", now.UTC().Format(time.DateOnly)},
-		{"command", strings.Join(append([]string{"go run -C benchmarks ."}, args...), " ")},
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if name := peerModules[m.Path]; name != "" {
-				config = append(config, [2]string{name, m.Version})
-			}
-		}
-	}
-	return config
+	command := strings.Join(append([]string{"go run -C benchmarks ."}, args...), " ")
+	return append(record.Machine(now, "github.com/redbloom-go/bloom/benchmarks", command), record.Versions(peerModules)...)
 }
 
 // peerModules are the modules whose versions belong to the results, by the names that
@@ -171,18 +156,4 @@ var peerModules = map[string]string{
 	"github.com/seiflotfy/cuckoofilter":   "seiflotfy",
 	"github.com/FastFilter/xorfilter":     "fuse8",
 	"github.com/cespare/xxhash/v2":        "xxhash",
-}
-
-// cpu is the processor's name, where the system tells it.
-func cpu() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
 }

@@ -57,20 +57,20 @@ func TestEverything(t *testing.T) {
 	require.NoError(t, err)
 	r, err := readResults(bytes.NewReader(text), path)
 	require.NoError(t, err)
-	require.Equal(t, "go run -C benchmarks . -all", r.config["command"])
-	require.NotEmpty(t, r.config["bits-and-blooms"])
+	require.Equal(t, "go run -C benchmarks . -all", r.Config["command"])
+	require.NotEmpty(t, r.Config["bits-and-blooms"])
 	for _, impl := range implementations() {
 		for _, op := range []string{"hit", "miss"} {
 			name := row{op, impl.name, "1e3", formString, 1}.name()
-			require.Len(t, r.samples[name]["ns/op"], small.count, name)
-			require.Len(t, r.samples[name]["fp-rate"], small.count, name)
-			require.Positive(t, r.samples[name]["bits/key"][0], name)
+			require.Len(t, r.Samples[name]["ns/op"], small.count, name)
+			require.Len(t, r.Samples[name]["fp-rate"], small.count, name)
+			require.Positive(t, r.Samples[name]["bits/key"][0], name)
 		}
 	}
 	require.Equal(t, []string{"1e4"}, r.bigSizes())
-	require.Len(t, r.samples[row{"add", "bloom", "1e4", formBytes, 1}.name()]["ns/op"], 10)
-	require.Len(t, r.samples[row{"add", "bloom-many", "1e4", formBytes, 1}.name()]["ns/op"], 10)
-	require.Len(t, r.samples[row{"add", "fuse8", "1e4", formBytes, 1}.name()]["ns/op"], 1)
+	require.Len(t, r.Samples[row{"add", "bloom", "1e4", formBytes, 1}.name()]["ns/op"], 10)
+	require.Len(t, r.Samples[row{"add", "bloom-many", "1e4", formBytes, 1}.name()]["ns/op"], 10)
+	require.Len(t, r.Samples[row{"add", "fuse8", "1e4", formBytes, 1}.name()]["ns/op"], 1)
 
 	page, err := os.ReadFile("../docs/BENCHMARKS.md")
 	require.NoError(t, err)

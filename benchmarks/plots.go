@@ -1,21 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"image/color"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // chart is a plot of a value over a key of the rows' names, a line for each implementation.
@@ -64,15 +59,15 @@ func (r *results) writePlots(docs string) error {
 // that the points stand at.
 func (r *results) lines(c chart) (impls []string, points map[string]plotter.XYs, ticks plot.ConstantTicks) {
 	points = map[string]plotter.XYs{}
-	for _, name := range r.names {
-		impl := part(name, "impl")
+	for _, name := range r.Names {
+		impl := record.Part(name, "impl")
 		if !strings.HasPrefix(name, c.prefix) || !strings.HasSuffix(name, c.suffix) ||
 			len(c.impls) > 0 && !slices.Contains(c.impls, impl) {
 			continue
 		}
-		label := part(name, c.key)
+		label := record.Part(name, c.key)
 		x, err := strconv.ParseFloat(label, 64)
-		y, ok := r.median(name, c.unit)
+		y, ok := r.Median(name, c.unit)
 		// A logarithmic axis has no place for 0, which a rate can be.
 		if err == nil && ok && (y > 0 || !c.ylog) {
 			points[impl] = append(points[impl], plotter.XY{X: x, Y: y * c.scale})
@@ -81,7 +76,7 @@ func (r *results) lines(c chart) (impls []string, points map[string]plotter.XYs,
 			}
 		}
 	}
-	for _, impl := range r.values(c.prefix, "impl") {
+	for _, impl := range r.Values(c.prefix, "impl") {
 		if p := points[impl]; len(p) > 1 {
 			slices.SortFunc(p, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 			impls = append(impls, impl)
@@ -91,41 +86,10 @@ func (r *results) lines(c chart) (impls []string, points map[string]plotter.XYs,
 }
 
 func (r *results) draw(c chart) ([]byte, error) {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.xlabel, c.ylabel
-	p.Add(plotter.NewGrid())
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.TextStyle.Font.Size = vg.Points(10)
-	legend.Padding = vg.Points(2)
 	impls, points, ticks := r.lines(c)
-	for i, impl := range impls {
-		line, marks, err := plotter.NewLinePoints(points[impl])
-		if err != nil {
-			return nil, err
-		}
-		line.Color, marks.Color = plotutil.Color(i), plotutil.Color(i)
-		line.Dashes, marks.Shape = plotutil.Dashes(i/len(plotutil.DefaultColors)), plotutil.Shape(i)
-		line.Width = vg.Points(1.2)
-		p.Add(line, marks)
-		legend.Add(impl, line, marks)
+	drawing := record.Chart{Title: c.title, XLabel: c.xlabel, YLabel: c.ylabel, XLog: c.xlog, YLog: c.ylog, Ticks: ticks}
+	for _, impl := range impls {
+		drawing.Lines = append(drawing.Lines, record.Line{Name: impl, Points: points[impl]})
 	}
-	p.X.Tick.Marker = ticks
-	// A logarithmic axis without a point has no end.
-	if len(impls) > 0 && c.xlog {
-		p.X.Scale = plot.LogScale{}
-	}
-	if len(impls) > 0 && c.ylog {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	}
-	const width, height, side = 8 * vg.Inch, 4.5 * vg.Inch, 2.2 * vg.Inch
-	canvas := vgsvg.New(width, height)
-	whole := draw.New(canvas)
-	whole.SetColor(color.White)
-	whole.Fill(whole.Rectangle.Path())
-	p.Draw(draw.Crop(whole, 0, -side, 0, 0))
-	legend.Draw(draw.Crop(whole, width-side+vg.Points(10), 0, 0, -vg.Points(25)))
-	var b bytes.Buffer
-	_, err := canvas.WriteTo(&b)
-	return b.Bytes(), err
+	return drawing.SVG()
 }

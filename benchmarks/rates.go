@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"golang.org/x/perf/benchfmt"
 )
 
@@ -14,15 +15,15 @@ var (
 )
 
 // rateByLoad measures the rate of false positives of each as keys come in.
-func (p plan) rateByLoad(r *recorder) {
+func (p plan) rateByLoad(r *record.Writer) {
 	n := p.rates
-	r.say("rates by load, %d keys", n)
+	r.Say("rates by load, %d keys", n)
 	added, absent := addedKeys(formBytes, 2*n), absentKeys(formBytes, p.absent)
 	follow := func(impl implementation, upTo int) {
 		f := impl.make(n, rate)
 		for quarters := 1; quarters <= upTo; quarters++ {
 			add(f, added.slice(n*(quarters-1)/4, n*quarters/4))
-			r.record(fmt.Sprintf("Rate/impl=%s/n=%s/load=%.2f", impl.name, short(n), float64(quarters)/4), absent.len(),
+			r.Record(fmt.Sprintf("Rate/impl=%s/n=%s/load=%.2f", impl.name, short(n), float64(quarters)/4), absent.len(),
 				benchfmt.Value{Value: float64(contains(f, absent)) / float64(absent.len()), Unit: "fp-rate"})
 		}
 	}
@@ -35,14 +36,14 @@ func (p plan) rateByLoad(r *recorder) {
 }
 
 // sizeByRate measures how many bits a key full filters take that are made for a rate.
-func (p plan) sizeByRate(r *recorder) {
-	r.say("sizes by rate, %d keys", p.rates)
+func (p plan) sizeByRate(r *record.Writer) {
+	r.Say("sizes by rate, %d keys", p.rates)
 	added := addedKeys(formBytes, p.rates)
 	for _, impl := range pick("bloom", "bloom-blocked", "bloom-scalable", "bloom-cuckoo",
 		"bits-and-blooms", "ristretto", "boomfilters-scalable") {
 		for _, target := range []float64{0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6} {
 			_, bits := impl.filled(added, target)
-			r.record(fmt.Sprintf("Size/impl=%s/n=%s/p=%g", impl.name, short(p.rates), target), added.len(),
+			r.Record(fmt.Sprintf("Size/impl=%s/n=%s/p=%g", impl.name, short(p.rates), target), added.len(),
 				benchfmt.Value{Value: float64(bits) / float64(added.len()), Unit: "bits/key"})
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,37 +29,25 @@ func (r *results) writePage(docs string) error {
 
 // page is the page with its generated parts made anew.
 func (r *results) page(page string) (string, error) {
-	for _, part := range []struct{ name, text string }{
-		{"run", r.runList()},
-		{"targets", r.targetTable()},
-		{"tables", r.lookupTables(1)},
-		{"equal rate", r.equalRateTable()},
-		{"big", r.bigTable()},
-		{"goroutines", r.lookupTables(2)},
-		{"faster", r.fasterList()},
-		{"hashes", r.hashTable()},
-	} {
-		open, end := "<!-- generated: "+part.name+" -->\n", "<!-- end -->"
-		before, rest, ok := strings.Cut(page, open)
-		if !ok {
-			return "", fmt.Errorf("no line %q in it", strings.TrimSpace(open))
-		}
-		_, after, ok := strings.Cut(rest, end)
-		if !ok {
-			return "", fmt.Errorf("no %q after %q", end, strings.TrimSpace(open))
-		}
-		page = before + open + part.text + end + after
-	}
-	return page, nil
+	return record.Splice(page, []record.Section{
+		{Name: "run", Text: r.runList()},
+		{Name: "targets", Text: r.targetTable()},
+		{Name: "tables", Text: r.lookupTables(1)},
+		{Name: "equal rate", Text: r.equalRateTable()},
+		{Name: "big", Text: r.bigTable()},
+		{Name: "goroutines", Text: r.lookupTables(2)},
+		{Name: "faster", Text: r.fasterList()},
+		{Name: "hashes", Text: r.hashTable()},
+	})
 }
 
 func (r *results) runList() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "- CPU: %s, %s of them, %s/%s\n", r.config["cpu"], r.config["cpus"], r.config["goos"], r.config["goarch"])
-	fmt.Fprintf(&b, "- Go: %s\n- Date: %s\n- Command: `%s`\n", r.config["go"], r.config["date"], r.config["command"])
+	fmt.Fprintf(&b, "- CPU: %s, %s of them, %s/%s\n", r.Config["cpu"], r.Config["cpus"], r.Config["goos"], r.Config["goarch"])
+	fmt.Fprintf(&b, "- Go: %s\n- Date: %s\n- Command: `%s`\n", r.Config["go"], r.Config["date"], r.Config["command"])
 	var versions []string
 	for _, name := range peerModules {
-		if v := r.config[name]; v != "" {
+		if v := r.Config[name]; v != "" {
 			versions = append(versions, name+" "+v)
 		}
 	}
@@ -74,7 +63,7 @@ const base = "bloom"
 
 // bigSizes are those measured beside the memory probe.
 func (r *results) bigSizes() []string {
-	return slices.DeleteFunc(r.values("Set/", "n"), func(n string) bool {
+	return slices.DeleteFunc(r.Values("Set/", "n"), func(n string) bool {
 		_, ok := r.ns(row{"hit", "dram", n, "none", 1})
 		return !ok
 	})
@@ -85,7 +74,7 @@ func (r *results) bigSizes() []string {
 func (r *results) lookupTables(g int) string {
 	var b strings.Builder
 	big := r.bigSizes()
-	for _, n := range r.values("Set/", "n") {
+	for _, n := range r.Values("Set/", "n") {
 		if slices.Contains(big, n) {
 			continue
 		}
@@ -155,11 +144,11 @@ func (r *results) cell(o row) (text string, ok bool) {
 
 // facts are the measured rate and the size of a row's implementation.
 func (r *results) facts(o row) string {
-	fp, ok := r.median(o.name(), "fp-rate")
+	fp, ok := r.Median(o.name(), "fp-rate")
 	if !ok {
 		return "– | –"
 	}
-	size, _ := r.median(o.name(), "bits/key")
+	size, _ := r.Median(o.name(), "bits/key")
 	return fmt.Sprintf("%s | %.1f", percent(fp), size)
 }
 
@@ -168,7 +157,7 @@ func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 func (r *results) bigTable() string {
 	var b strings.Builder
 	for _, n := range r.bigSizes() {
-		b.WriteString(r.lookupTable(n, formBytes, 1, r.values("Set/", "impl")))
+		b.WriteString(r.lookupTable(n, formBytes, 1, r.Values("Set/", "impl")))
 		hit, _ := r.ns(row{"hit", "dram", n, "none", 1})
 		miss, _ := r.ns(row{"miss", "dram", n, "none", 1})
 		fmt.Fprintf(&b, "One memory access that depends on the one before took %.0f ns among the hits and %.0f ns among the misses.\n", hit, miss)
@@ -187,7 +176,7 @@ var equals = [][2]string{
 
 func (r *results) equalRateTable() string {
 	var b strings.Builder
-	for _, n := range r.values("Set/", "n") {
+	for _, n := range r.Values("Set/", "n") {
 		for _, pair := range equals {
 			cells, complete := []string{}, true
 			for _, op := range []string{"hit", "miss"} {
@@ -212,7 +201,7 @@ func (r *results) equalRateTable() string {
 // is by default, in one goroutine.
 func (r *results) fasterList() string {
 	var b strings.Builder
-	for _, n := range r.values("Set/", "n") {
+	for _, n := range r.Values("Set/", "n") {
 		for _, key := range []string{formBytes, formString} {
 			for _, op := range []string{"add", "hit", "miss"} {
 				mine, ok := r.ns(row{op, base, n, key, 1})
@@ -236,10 +225,10 @@ func (r *results) fasterList() string {
 
 func (r *results) hashTable() string {
 	var b strings.Builder
-	for _, name := range r.names {
-		if fn := part(name, "fn"); fn != "" {
-			ns, _ := r.median(name, "ns/op")
-			fp, _ := r.median(name, "fp-rate")
+	for _, name := range r.Names {
+		if fn := record.Part(name, "fn"); fn != "" {
+			ns, _ := r.Median(name, "ns/op")
+			fp, _ := r.Median(name, "fp-rate")
 			fmt.Fprintf(&b, "| %s | %.1f | %s |\n", fn, ns, percent(fp))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,7 +76,7 @@ func TestQuantile(t *testing.T) {
 		s       []float64
 		q, want float64
 	}{{[]float64{3}, 0.5, 3}, {[]float64{4, 1}, 0.5, 2.5}, {[]float64{5, 1, 3}, 0.5, 3}, {[]float64{5, 1, 3}, 0.25, 2}, {[]float64{5, 1}, 1, 5}} {
-		got, ok := quantile(c.s, c.q)
+		got, ok := record.Quantile(c.s, c.q)
 		require.True(t, ok)
 		require.Equal(t, c.want, got)
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"golang.org/x/perf/benchfmt"
 )
 
@@ -25,7 +26,7 @@ type plan struct {
 // rate is the rate of false positives all filters are made for.
 const rate = 0.01
 
-func (p plan) run(r *recorder) {
+func (p plan) run(r *record.Writer) {
 	p.hashes(r)
 	p.rateByLoad(r)
 	p.sizeByRate(r)
@@ -64,7 +65,7 @@ func traits(f filter, bits uint64, n int, absent keySet) []benchfmt.Value {
 }
 
 // compare measures all implementations with n keys in one form.
-func (p plan) compare(r *recorder, n int, form string) {
+func (p plan) compare(r *record.Writer, n int, form string) {
 	var (
 		added  = addedKeys(form, n)
 		hits   = hitKeys(form, n, p.queries)
@@ -72,31 +73,31 @@ func (p plan) compare(r *recorder, n int, form string) {
 		absent = absentKeys(form, p.absent)
 		all    []entrant
 	)
-	r.say("n=%s key=%s: filling", short(n), form)
+	r.Say("n=%s key=%s: filling", short(n), form)
 	for _, impl := range implementations() {
 		if impl.takes(n) {
 			all = append(all, p.enter(impl, added, absent))
 		}
 	}
-	race := func(op string, g int, in func(implementation) bool, one func(entrant) sample) {
+	race := func(op string, g int, in func(implementation) bool, one func(entrant) record.Sample) {
 		var runners []entrant
 		for _, e := range all {
 			if in(e.implementation) {
 				runners = append(runners, e)
 			}
 		}
-		r.say("n=%s key=%s: %s in %d goroutines, %d implementations", short(n), form, op, g, len(runners))
+		r.Say("n=%s key=%s: %s in %d goroutines, %d implementations", short(n), form, op, g, len(runners))
 		p.rounds(len(runners), func(i int) {
 			e := runners[i]
 			s := one(e)
-			r.record(row{op, e.name, short(n), form, g}.name(), s.ops, s.values(e.traits...)...)
+			r.Record(row{op, e.name, short(n), form, g}.name(), s.Ops, s.Values(e.traits...)...)
 		})
 	}
-	asking := func(keys keySet, do step, g int) func(entrant) sample {
-		return func(e entrant) sample { return cycle(do, e.f, keys, g, p.time) }
+	asking := func(keys keySet, do step, g int) func(entrant) record.Sample {
+		return func(e entrant) record.Sample { return cycle(do, e.f, keys, g, p.time) }
 	}
-	filling := func(g int) func(entrant) sample {
-		return func(e entrant) sample { return fill(e.implementation, added, rate, g, p.time) }
+	filling := func(g int) func(entrant) record.Sample {
+		return func(e entrant) record.Sample { return fill(e.implementation, added, rate, g, p.time) }
 	}
 	any := func(implementation) bool { return true }
 	plain := func(i implementation) bool { return !i.variant }
@@ -107,7 +108,7 @@ func (p plan) compare(r *recorder, n int, form string) {
 	race("miss", 1, any, asking(misses, lookUp, 1))
 	race("add", 1, plain, filling(1))
 	if runtime.GOMAXPROCS(0) < 2 {
-		r.say("one processor: nothing to measure in 2 goroutines")
+		r.Say("one processor: nothing to measure in 2 goroutines")
 		return
 	}
 	race("hit", 2, shared, asking(hits, lookUp, 2))

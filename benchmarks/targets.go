@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/redbloom-go/bloom/benchmarks/internal/record"
 	"strings"
 )
 
@@ -116,7 +117,7 @@ func (r *results) targetTable() string {
 		ratio := a / c
 		measured := fmt.Sprintf("%.2f (%.1f ÷ %.1f ns)", ratio, a, c)
 		ok, verdict := ratio <= t.wanted, "**not met**"
-		fp, rated := r.median(t.ours.name(), "fp-rate")
+		fp, rated := r.Median(t.ours.name(), "fp-rate")
 		if t.rated && rated && fp > rate*rateSlack {
 			ok, verdict = false, fmt.Sprintf("**not met**: its rate is %.2f %%", 100*fp)
 		}
@@ -131,11 +132,11 @@ func (r *results) targetTable() string {
 	}
 	worst, where := 0.0, ""
 	for _, impl := range ours() {
-		for _, name := range r.names {
-			if part(name, "impl") != impl.name {
+		for _, name := range r.Names {
+			if record.Part(name, "impl") != impl.name {
 				continue
 			}
-			if n, _ := r.median(name, "allocs/op"); n >= worst {
+			if n, _ := r.Median(name, "allocs/op"); n >= worst {
 				worst, where = n, name
 			}
 		}
