@@ -3,6 +3,7 @@ package bloom
 import (
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // maxCount is the largest value of a 4-bit counter, where it sticks.
@@ -170,25 +171,46 @@ func (c *Counting) remove(h1, h2 uint64) bool {
 // bump adds delta, 1 or −1, to each counter of a probe sequence that is not
 // stuck, once where positions repeat, and reports whether one was zero.
 func (c *Counting) bump(p probes, delta int) (absent bool) {
-	all := uint64(maxCount + 1)
-	var seen uint64
-	x, step := p.x, p.step
+	if c.mod.magic == 0 || uint64(len(c.counters.words)) < 4*c.mod.w {
+		return c.bumpAny(p, delta)
+	}
+	words := unchecked{unsafe.SliceData(c.counters.words)}
+	magic, w, shift := c.mod.magic, c.mod.w, c.mod.shift
+	x, step, seen, all := p.x, p.step, uint64(0), uint64(maxCount+1)
 	for i := range p.k {
-		pos := c.mod.of(x)
+		at, bit := wordOf(x, magic, w, shift), x&63
 		x, step = x+step, step+p.inc
 		// Repeats are rare, and so is a second position with the same low bits.
-		mask := uint64(1) << (pos & 63)
-		if seen&mask != 0 && c.visited(p, i, pos) {
+		if mask := uint64(1) << bit; seen&mask != 0 && c.visited(p, i, at<<6|bit) {
 			continue
 		}
-		seen |= mask
-		v := c.counters.nibble(pos)
+		seen |= 1 << bit
+		word, s := words.word(at<<2|bit>>4), bit&15*4
+		v := *word >> s & maxCount
 		all &= v + maxCount // a carry into bit 4, unless v is 0
+		if v != maxCount {
+			*word += uint64(delta) << s
+		}
+	}
+	return all == 0
+}
+
+// bumpAny is bump for any number of counters.
+func (c *Counting) bumpAny(p probes, delta int) (absent bool) {
+	x, step := p.x, p.step
+	for i := range p.k {
+		pos := x % c.mod.m
+		x, step = x+step, step+p.inc
+		if c.visited(p, i, pos) {
+			continue
+		}
+		v := c.counters.nibble(pos)
+		absent = absent || v == 0
 		if v != maxCount {
 			c.counters.bumpNibble(pos, delta)
 		}
 	}
-	return all == 0
+	return absent
 }
 
 // visited reports whether pos is among the first i positions of a probe sequence.
