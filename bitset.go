@@ -71,7 +71,10 @@ func (b *bitset) testAll(d *modulus, p probes) bool {
 	return true
 }
 
-// testAny is testAll for any number of bits, with a division a probe.
+// testAny is testAll for any number of bits, with a division a probe. Inlined it would cost
+// testAll registers.
+//
+//go:noinline
 func (b *bitset) testAny(d *modulus, p probes) bool {
 	for range p.k {
 		if !b.test(p.x % d.m) {
@@ -113,6 +116,8 @@ func (b *bitset) setAll(d *modulus, p probes) bool {
 }
 
 // setAny is setAll for any number of bits.
+//
+//go:noinline
 func (b *bitset) setAny(d *modulus, p probes) (fresh bool) {
 	for range p.k {
 		if b.set(p.x % d.m) {
@@ -148,22 +153,20 @@ func (q *batch) set(i int, p probes) { q.x[i], q.step[i], q.live[i] = p.x, p.ste
 //go:noinline
 func touched(uint64) {}
 
-// next writes the position of the next probe of every live key, and loads their words
-// if touch is set. No load waits for another, nor for anything else, so that memory works on
-// as many at a time as it can.
-func (q *batch) next(b *bitset, d *modulus, inc uint64, touch bool) {
+// touch writes the position of the next probe of every live key, and then loads their words, in
+// a loop of nothing else. No load waits for another, so that memory works on as many at a
+// time as it can.
+func (q *batch) touch(b *bitset, d *modulus, inc uint64) {
 	for j, i := range q.live[:q.n] {
 		q.pos[j] = d.of(q.x[i])
 		q.x[i] += q.step[i]
 		q.step[i] += inc
 	}
-	if touch {
-		sum := uint64(0)
-		for _, p := range q.pos[:q.n] {
-			sum += b.words[p>>6]
-		}
-		touched(sum)
+	sum := uint64(0)
+	for _, p := range q.pos[:q.n] {
+		sum += b.words[p>>6]
 	}
+	touched(sum)
 }
 
 // testBatch leaves those keys live that have all their bits set. It goes one
@@ -173,18 +176,44 @@ func (b *bitset) testBatch(d *modulus, q *batch, inc uint64, k int) {
 	large := len(b.words) >= largeWords
 	for ; k > 0 && q.n > 0; k-- {
 		before := q.n
-		q.next(b, d, inc, large)
-		q.n = 0
-		for j, i := range q.live[:before] {
-			p := q.pos[j]
-			q.live[q.n] = i
-			q.n += int(b.words[p>>6] >> (p & 63) & 1)
-		}
-		if !large && q.n > before-before/4 {
+		if large {
+			q.touch(b, d, inc)
+			b.testTouched(q)
+		} else if b.testNext(d, q, inc); q.n > before-before/4 {
 			b.testEach(d, q, inc, k-1)
 			return
 		}
 	}
+}
+
+// testTouched tests the positions that touch wrote.
+func (b *bitset) testTouched(q *batch) {
+	n := 0
+	for j, i := range q.live[:q.n] {
+		p := q.pos[j]
+		q.live[n] = i
+		n += int(b.words[p>>6] >> (p & 63) & 1)
+	}
+	q.n = n
+}
+
+// testNext is touch and testTouched in one, for bits that are near.
+func (b *bitset) testNext(d *modulus, q *batch, inc uint64) {
+	if d.magic == 0 || uint64(len(b.words)) < d.w {
+		q.touch(b, d, inc)
+		b.testTouched(q)
+		return
+	}
+	words := unchecked{unsafe.SliceData(b.words)}
+	magic, w, shift := d.magic, d.w, d.shift
+	n := 0
+	for _, i := range q.live[:q.n] {
+		x, step := q.x[i%batchSize], q.step[i%batchSize]
+		q.x[i%batchSize], q.step[i%batchSize] = x+step, step+inc
+		q.live[n] = i
+		n += int(words.at(wordOf(x, magic, w, shift)) >> (x & 63) & 1)
+	}
+	q.n = n
 }
 
 // testEach is testBatch one key after the other.
@@ -202,7 +231,7 @@ func (b *bitset) testEach(d *modulus, q *batch, inc uint64, k int) {
 // touchBatch brings all words of all keys near.
 func (b *bitset) touchBatch(d *modulus, q *batch, inc uint64, k int) {
 	for range k {
-		q.next(b, d, inc, true)
+		q.touch(b, d, inc)
 	}
 }
 
@@ -532,6 +561,8 @@ func (f *fields) nonzeroAll(d *modulus, p probes) bool {
 func carry(w, i uint64) uint64 { return w>>(i&15*4)&15 + 15 }
 
 // nonzeroAny is nonzeroAll for any number of fields.
+//
+//go:noinline
 func (f *fields) nonzeroAny(d *modulus, p probes) bool {
 	for range p.k {
 		if f.nibble(p.x%d.m) == 0 {

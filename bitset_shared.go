@@ -46,6 +46,9 @@ func (b *sharedBits) testAll(d *modulus, p probes) bool {
 	return true
 }
 
+// testAny is bitset.testAny.
+//
+//go:noinline
 func (b *sharedBits) testAny(d *modulus, p probes) bool {
 	for range p.k {
 		if i := p.x % d.m; atomic.LoadUint64(&b.words[i>>6])>>(i&63)&1 == 0 {

@@ -164,31 +164,31 @@ func (b *Blocked) ContainsDigest(d Digest) bool {
 // dst. It returns the extended slice and allocates only when dst is short of room. In a
 // filter larger than the caches it takes a fraction of the time of single adds.
 func (b *Blocked) AddMany(dst []bool, keys [][]byte) []bool {
-	return addBlocks(b, dst, keys, keyBytes)
+	return addBlocks(b, dst, keys)
 }
 
 // AddManyString is [Blocked.AddMany] for strings.
 func (b *Blocked) AddManyString(dst []bool, keys []string) []bool {
-	return addBlocks(b, dst, keys, stringBytes)
+	return addBlocks(b, dst, keys)
 }
 
 // ContainsMany appends the answer of [Blocked.Contains] for each of keys to dst. It
 // returns the extended slice and allocates only when dst is short of room. In a filter larger
 // than the caches it takes a fraction of the time of single lookups.
 func (b *Blocked) ContainsMany(dst []bool, keys [][]byte) []bool {
-	return containsBlocks(b, dst, keys, keyBytes)
+	return containsBlocks(b, dst, keys)
 }
 
 // ContainsManyString is [Blocked.ContainsMany] for strings.
 func (b *Blocked) ContainsManyString(dst []bool, keys []string) []bool {
-	return containsBlocks(b, dst, keys, stringBytes)
+	return containsBlocks(b, dst, keys)
 }
 
-func addBlocks[K any](b *Blocked, dst []bool, keys []K, bytes func(K) []byte) []bool {
+func addBlocks[K []byte | string](b *Blocked, dst []bool, keys []K) []bool {
 	dst = slices.Grow(dst, len(keys))
 	var s staged
 	for len(keys) > 0 {
-		n := stage(b, &s, keys, bytes)
+		n := stage(b, &s, keys)
 		for i := range n {
 			dst = append(dst, b.add(s.h1[i], s.h2[i]))
 		}
@@ -197,11 +197,11 @@ func addBlocks[K any](b *Blocked, dst []bool, keys []K, bytes func(K) []byte) []
 	return dst
 }
 
-func containsBlocks[K any](b *Blocked, dst []bool, keys []K, bytes func(K) []byte) []bool {
+func containsBlocks[K []byte | string](b *Blocked, dst []bool, keys []K) []bool {
 	dst = slices.Grow(dst, len(keys))
 	var s staged
 	for len(keys) > 0 {
-		n := stage(b, &s, keys, bytes)
+		n := stage(b, &s, keys)
 		for i := range n {
 			dst = append(dst, b.lines.testAll(s.h1[i], s.h2[i], b.rows))
 		}
@@ -216,10 +216,10 @@ type staged struct{ h1, h2 [64]uint64 }
 
 // stage hashes the first of keys, loads their lines, all at once, and returns how many
 // they are. In filters that are in cache the loads cost next to nothing.
-func stage[K any](b *Blocked, s *staged, keys []K, bytes func(K) []byte) int {
+func stage[K []byte | string](b *Blocked, s *staged, keys []K) int {
 	n := min(len(keys), len(s.h1))
-	for i, key := range keys[:n] {
-		s.h1[i], s.h2[i] = b.hash.sum(bytes(key))
+	for i := range keys[:n] {
+		s.h1[i], s.h2[i] = b.hash.sum(bytesOf(&keys[i]))
 	}
 	touched(b.lines.touch(s.h1[:n]))
 	return n
