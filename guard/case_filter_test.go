@@ -549,6 +549,22 @@ func TestCase08_ReplicaAndOtherProcesses(t *testing.T) {
 			}
 		})
 	})
+	t.Run("replica, right after the start", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			db := rowsUpTo(10) // by the process before this one
+			g := newGuard(t, db, nil)
+			start := time.Now()
+			rep, err := g.Rebuild(t.Context(), behind(db, 2*time.Second), RebuildOptions[int]{Overlap: 2 * time.Second})
+			require.NoError(t, err)
+			require.EqualValues(t, 10, rep.Scanned)
+			require.Equal(t, start.Add(2*time.Second), rep.Start)
+			g = newGuard(t, db, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = g.Rebuild(ctx, db.scan, RebuildOptions[int]{Overlap: 2 * time.Second})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	})
 	t.Run("the journal is too short", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			db := rowsUpTo(1000)

@@ -1,4 +1,3 @@
-// Package guard keeps lookups of keys that do not exist away from the database.
 package guard
 
 import (

@@ -34,7 +34,8 @@ type RebuildOptions[K comparable] struct {
 
 	// Overlap is how far in the past the scans may read, because they ask a replica. The keys created
 	// in this process in that time before the rebuild are added from memory; if
-	// there were too many of them for Options.Journal, the rebuild fails with ErrJournal.
+	// there were too many of them for Options.Journal, the rebuild fails with ErrJournal. A guard that is
+	// younger than Overlap waits until it is so old, for it has no memory of what was before.
 	Overlap time.Duration
 }
 
@@ -152,6 +153,9 @@ func (g *Guard[K, V]) replace(ctx context.Context, overlap time.Duration, newGen
 	gen, err := newGen()
 	if err == nil {
 		err = g.filters.Rebuild(ctx, gen, func(ctx context.Context) error {
+			if err := g.recent.grow(ctx, overlap); err != nil {
+				return err
+			}
 			rep.Start = time.Now()
 			// The standby gets what is written from now on. What was announced before may be
 			// committed after the scan and marked after the swap.
@@ -159,7 +163,10 @@ func (g *Guard[K, V]) replace(ctx context.Context, overlap time.Duration, newGen
 			if overlap > 0 && !all {
 				return fmt.Errorf("%w: more than %d keys in %v", ErrJournal, g.opts.Journal, overlap)
 			}
-			if err := fill(ctx, gen, &rep); err != nil {
+			switch err := fill(ctx, gen, &rep); {
+			case context.Cause(ctx) == rolling.ErrDropped: // and err is only what follows from it
+				return rolling.ErrDropped
+			case err != nil:
 				return err
 			}
 			rep.Replayed = uint64(len(unseen))

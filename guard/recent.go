@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,6 +106,16 @@ func (r *recent[K]) end(c *creation[K]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.creates, c)
+}
+
+// grow waits until there is a memory of the last d.
+func (r *recent[K]) grow(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d - r.now()):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // unseen returns the keys that a scan which begins now, and sees what was committed before from, need
