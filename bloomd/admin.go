@@ -2,6 +2,7 @@ package bloomd
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -52,10 +53,13 @@ func configCommand(c *conn, args [][]byte, engine do) reply {
 	if !ascii.Is(args[1], "get") || r.Kind != redisbloom.Map {
 		return r
 	}
-	for name, value := range c.parameters() {
-		if slices.ContainsFunc(args[2:], func(pattern []byte) bool { return redisbloom.Match(strings.ToLower(string(pattern)), name) }) {
-			r.Elems = append(r.Elems, bulkReply(name), bulkReply(value))
-		}
+	var patterns []string
+	for _, arg := range args[2:] {
+		patterns = append(patterns, string(arg))
+	}
+	own := redisbloom.SelectParameters(c.parameters(), patterns)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		r.Elems = append(r.Elems, bulkReply(name), bulkReply(own[name]))
 	}
 	return r
 }
@@ -210,7 +214,7 @@ func describeCommand(name string) reply {
 	if !ok {
 		s := serverCommands[name]
 		if s == nil {
-			return reply{Kind: redisbloom.NullArray}
+			return reply{}
 		}
 		d = redisbloom.Command{Name: name, Arity: s.min}
 		if s.min != s.max {

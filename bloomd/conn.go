@@ -154,11 +154,11 @@ const errBuffers protocolError = "too much memory in use by clients"
 // count sets what the connection counts with against MaxBuffers: what it holds, and more.
 func (c *conn) count(more int) error {
 	bytes := int64(len(c.buf)-readSize+8*cap(c.parser.ends)+24*cap(c.parser.args)+more) + c.queued
-	if bytes < 64<<10 && bytes <= c.counts { // not worth writing to what all connections share
-		return nil
-	}
-	if bytes < 64<<10 {
+	if bytes < 64<<10 { // not worth writing to what all connections share
 		bytes = 0
+	}
+	if bytes == c.counts {
+		return nil
 	}
 	total := c.buffers.Add(bytes - c.counts)
 	grew := bytes > c.counts

@@ -54,28 +54,25 @@ func (c *client) send(text string) {
 
 // reply reads one reply, as it came.
 func (c *client) reply() string {
-	line, err := c.r.ReadString('\n')
-	require.NoError(c.t, err)
-	n := 0
-	switch line[0] {
-	case '$', '=':
-		if n, _ = strconv.Atoi(line[1 : len(line)-2]); n < 0 {
-			return line
-		}
-		data := make([]byte, n+2)
-		_, err := io.ReadFull(c.r, data)
+	var all strings.Builder
+	for missing := 1; missing > 0; missing-- {
+		line, err := c.r.ReadString('\n')
 		require.NoError(c.t, err)
-		return line + string(data)
-	case '*', '~':
-		n, _ = strconv.Atoi(line[1 : len(line)-2])
-	case '%':
-		n, _ = strconv.Atoi(line[1 : len(line)-2])
-		n *= 2
+		all.WriteString(line)
+		n, _ := strconv.Atoi(line[1 : len(line)-2])
+		switch line[0] {
+		case '$', '=':
+			if n >= 0 {
+				_, err := io.CopyN(&all, c.r, int64(n+2))
+				require.NoError(c.t, err)
+			}
+		case '*', '~':
+			missing += max(n, 0)
+		case '%':
+			missing += 2 * n
+		}
 	}
-	for range n {
-		line += c.reply()
-	}
-	return line
+	return all.String()
 }
 
 func (c *client) do(args ...string) string {

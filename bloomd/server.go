@@ -137,7 +137,7 @@ func New(c Config) (*Server, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			s.Logger.Info("no file of keys yet", "file", c.File)
 		case err != nil:
-			return nil, fmt.Errorf("bloomd: loading keys: %w", err)
+			return nil, fmt.Errorf("loading keys: %w", err)
 		default:
 			s.Logger.Info("loaded", "file", c.File, "keys", s.engine.Len())
 		}

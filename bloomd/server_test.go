@@ -93,10 +93,10 @@ func TestSession(t *testing.T) {
 			{"WATCH a", "+OK"}, {"SET a z", "+OK"}, {"MULTI", "+OK"}, {"DISCARD", "+OK"}, {"MULTI", "+OK"}, {"CONFIG GET bf-error-rate", "+QUEUED"}, {"EXEC", "*1 *2 bf-error-rate 0.01"},
 		},
 		"administration": {
-			{"CONFIG GET save appendonly", "*4 save  appendonly no"}, {"CONFIG GET APPENDONLY", "*2 appendonly no"}, {"CONFIG GET bf-initial-size maxclients", "*4 bf-initial-size 100 maxclients 10000"},
+			{"CONFIG GET save appendonly", "*4 appendonly no save "}, {"CONFIG GET APPENDONLY", "*2 APPENDONLY no"}, {"CONFIG GET bf-initial-size maxclients", "*4 bf-initial-size 100 maxclients 10000"},
 			{"CONFIG SET bf-initial-size 7", "+OK"}, {"CONFIG GET bf-initial-size", "*2 bf-initial-size 7"}, {"CONFIG RESETSTAT", "+OK"}, {"CONFIG FOO", "-ERR unknown subcommand 'FOO'. Try CONFIG HELP."},
 			{"CONFIG SET appendonly yes", "-ERR Unknown option or number of arguments for CONFIG SET - 'appendonly'"},
-			{"COMMAND COUNT", ":64"}, {"COMMAND INFO get none", "*2 *10 get :2 *1 +readonly :1 :1 :1 *0 *0 *0 *0 *-1"}, {"COMMAND INFO Bf.Add", "*1 *10 bf.add :3 *2 +write +denyoom :1 :1 :1 *0 *0 *0 *0"},
+			{"COMMAND COUNT", ":64"}, {"COMMAND INFO get none", "*2 *10 get :2 *1 +readonly :1 :1 :1 *0 *0 *0 *0 $-1"}, {"COMMAND INFO Bf.Add", "*1 *10 bf.add :3 *2 +write +denyoom :1 :1 :1 *0 *0 *0 *0"},
 			{"COMMAND INFO ping", "*1 *10 ping :-1 *1 +admin :0 :0 :0 *0 *0 *0 *0"}, {"COMMAND DOCS", "*0"}, {"COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP."},
 			{"MODULE LIST", "*1 *8 name bf ver :20800 path  args *0"}, {"MODULE LOAD x", "-ERR unknown subcommand 'LOAD'. Try MODULE HELP."},
 			{"SAVE", "-ERR this server was started without a file for its keys"}, {"BGSAVE", "-ERR this server was started without a file for its keys"}, {"BGSAVE x", "-ERR syntax error"},

@@ -73,19 +73,29 @@ const maxMemoryName = "maxmemory"
 // (1024), cf-max-iterations (20), cf-expansion-factor (1) and cf-max-expansions (32), which filters have
 // that are made without saying otherwise, and maxmemory, in bytes.
 func (e *Engine) ConfigGet(patterns ...string) map[string]string {
-	got := map[string]string{}
 	s := *e.config.Load()
-	add := func(name string, value func() string) {
-		for _, pattern := range patterns {
+	all := map[string]string{maxMemoryName: strconv.FormatUint(e.MaxMemory(), 10)}
+	for _, p := range parameters {
+		all[p.name] = p.get(&s)
+	}
+	return SelectParameters(all, patterns)
+}
+
+// SelectParameters returns those of all, whose names are in lower case, that match one of the patterns. Where a pattern is a
+// name, the server's CONFIG GET repeats it as it was written.
+func SelectParameters(all map[string]string, patterns []string) map[string]string {
+	got := map[string]string{}
+	for _, pattern := range patterns {
+		if value, ok := all[strings.ToLower(pattern)]; ok {
+			got[pattern] = value
+			continue
+		}
+		for name, value := range all {
 			if Match(strings.ToLower(pattern), name) {
-				got[name] = value()
+				got[name] = value
 			}
 		}
 	}
-	for _, p := range parameters {
-		add(p.name, func() string { return p.get(&s) })
-	}
-	add(maxMemoryName, func() string { return strconv.FormatUint(e.MaxMemory(), 10) })
 	return got
 }
 

@@ -17,7 +17,7 @@ func TestConfig(t *testing.T) {
 	e := New()
 	for _, c := range [][2]string{
 		{"CONFIG GET bf-*", "*6 bf-error-rate 0.01 bf-expansion-factor 2 bf-initial-size 100"},
-		{"config get CF-bucket-size cf-max-expansions cf-max-expansions", "*4 cf-bucket-size 2 cf-max-expansions 32"},
+		{"config get CF-bucket-size cf-max-expansions cf-max-expansions", "*4 CF-bucket-size 2 cf-max-expansions 32"},
 		{"CONFIG GET cf-[ei]*", "*4 cf-expansion-factor 1 cf-initial-size 1024"},
 		{"CONFIG GET cf-max-iterations", "*2 cf-max-iterations 20"},
 		{"CONFIG GET nothing", "*0"},
