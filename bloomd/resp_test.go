@@ -3,9 +3,14 @@ package bloomd
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -72,18 +77,25 @@ func TestParse(t *testing.T) {
 	}
 }
 
+var names = strings.Fields(`BF.RESERVE BF.ADD BF.MADD BF.INSERT BF.EXISTS BF.MEXISTS BF.INFO BF.CARD BF.DEBUG BF.SCANDUMP BF.LOADCHUNK CF.RESERVE CF.ADD CF.ADDNX
+	CF.INSERT CF.INSERTNX CF.EXISTS CF.MEXISTS CF.COUNT CF.DEL CF.COMPACT CF.INFO CF.DEBUG CF.SCANDUMP CF.LOADCHUNK SET GET DEL KEYS SCAN MULTI EXEC HELLO CLIENT QUIT
+	COMMAND CONFIG INFO MEMORY AUTH WATCH ITEMS 0.01 3 2 1 0 -1 a b`)
+
 // random is a command as a client writes it, and mostly a right one.
 func random(r *rand.Rand) []byte {
 	var b []byte
 	n := r.IntN(6)
 	b = fmt.Appendf(b, "*%d\r\n", n)
 	for range n {
-		size := r.IntN(12)
-		b = fmt.Appendf(b, "$%d\r\n", size)
-		for range size {
-			b = append(b, byte(r.Uint32()))
+		var arg []byte
+		if r.IntN(4) > 0 {
+			arg = []byte(names[r.IntN(len(names))])
+		} else {
+			for range r.IntN(12) {
+				arg = append(arg, byte(r.Uint32()))
+			}
 		}
-		b = append(b, "\r\n"...)
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
 	}
 	return b
 }
@@ -150,15 +162,52 @@ func inPieces(b []byte, l *limits, piece func() int) (commands [][]string, end s
 	}
 }
 
-// A million inputs that are malformed, or cut off, or neither: no panic, and the same commands whatever pieces they
-// come in.
+// input is a connection of which everything is known before.
+type input struct {
+	net.Conn
+	left   []byte
+	piece  func() int
+	out    []byte
+	closed bool
+}
+
+func (c *input) Read(b []byte) (int, error) {
+	if len(c.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), c.piece())], c.left)
+	c.left = c.left[n:]
+	return n, nil
+}
+
+func (c *input) Write(b []byte) (int, error) {
+	c.out = append(c.out, b...)
+	return len(b), nil
+}
+
+func (c *input) Close() error {
+	c.closed = true
+	return nil
+}
+
+func (c *input) SetReadDeadline(time.Time) error  { return nil }
+func (c *input) SetWriteDeadline(time.Time) error { return nil }
+func (c *input) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *input) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+
+// A million connections whose bytes are malformed, or cut off, or neither, in pieces of all sizes: no panic, the same commands
+// however the pieces are cut, an error and the end for what is malformed, and nothing that stays.
 func TestMalformed(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
 		n = 20_000
 	}
+	s, err := New(Config{MaxArgs: testLimits.args, MaxBulk: testLimits.bulk, MaxCommand: testLimits.command})
+	require.NoError(t, err)
+	s.Engine().SetMaxMemory(1 << 20)
 	r := rand.New(rand.NewPCG(7, 7))
-	wrong := 0
+	piece := func() int { return 1 + r.IntN(40) }
+	goroutines, wrong := runtime.NumGoroutine(), 0
 	for range n {
 		var b []byte
 		for range 1 + r.IntN(3) {
@@ -168,7 +217,7 @@ func TestMalformed(t *testing.T) {
 			b = damage(r, b)
 		}
 		commands, end := parsed(b, &testLimits)
-		again, sameEnd := inPieces(b, &testLimits, func() int { return 1 + r.IntN(7) })
+		again, sameEnd := inPieces(b, &testLimits, piece)
 		if end != sameEnd || len(commands) != len(again) {
 			require.Equal(t, end, sameEnd, "%q", b)
 			require.Equal(t, commands, again, "%q", b)
@@ -176,7 +225,18 @@ func TestMalformed(t *testing.T) {
 		if end != "" {
 			wrong++
 		}
+
+		in := &input{left: bytes.Clone(b), piece: piece}
+		c := newConn(s, in)
+		c.serve()
+		quit := slices.ContainsFunc(commands, func(args []string) bool { return strings.EqualFold(args[0], "quit") })
+		said := bytes.HasSuffix(in.out, []byte("-"+end+"\r\n"))
+		if !in.closed || !quit && said != strings.HasPrefix(end, "ERR ") {
+			require.FailNow(t, "a wrong end", "%q: %q, want %q", b, in.out, end)
+		}
 	}
+	require.Equal(t, goroutines, runtime.NumGoroutine())
+	require.Zero(t, s.buffers.Load())
 	require.Greater(t, wrong, n/3)
 	require.Less(t, wrong, n*9/10)
 }
