@@ -235,7 +235,7 @@ func TestMalformed(t *testing.T) {
 			require.FailNow(t, "a wrong end", "%q: %q, want %q", b, in.out, end)
 		}
 	}
-	require.Equal(t, goroutines, runtime.NumGoroutine())
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 	require.Zero(t, s.buffers.Load())
 	require.Greater(t, wrong, n/3)
 	require.Less(t, wrong, n*9/10)
