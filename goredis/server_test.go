@@ -107,7 +107,13 @@ var sharedRedis struct {
 	stop func()
 }
 
+// silent drops what the client logs of servers that are down on purpose.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
 	code := m.Run()
 	if sharedRedis.stop != nil {
 		sharedRedis.stop()
