@@ -138,16 +138,16 @@ func TestLoadFails(t *testing.T) {
 		return func(string, []any) (int, [][]driver.Value, error) { return 2, rows, nil }
 	}
 	for name, c := range map[string]struct {
-		f   fakeDB
+		f   *fakeDB
 		row func(*sql.Rows) (int64, string, error)
 		err string
 	}{
-		"query":                   {f: fakeDB{answer: func(string, []any) (int, [][]driver.Value, error) { return 0, nil, wrong }}, err: "wrong"},
-		"rows end early":          {f: fakeDB{answer: give(), broken: wrong}, err: "wrong"},
-		"rows end after one":      {f: fakeDB{answer: give([]driver.Value{int64(1), "a"}), broken: wrong}, err: "wrong"},
-		"another key":             {f: fakeDB{answer: give([]driver.Value{int64(3), "a"})}, err: "key 3, which was not asked for"},
-		"a value of another type": {f: fakeDB{answer: give([]driver.Value{"x", "a"})}, err: "converting"},
-		"Row says ErrNotFound": {f: fakeDB{answer: give([]driver.Value{int64(1), "a"})}, err: "not found",
+		"query":                   {f: &fakeDB{answer: func(string, []any) (int, [][]driver.Value, error) { return 0, nil, wrong }}, err: "wrong"},
+		"rows end early":          {f: &fakeDB{answer: give(), broken: wrong}, err: "wrong"},
+		"rows end after one":      {f: &fakeDB{answer: give([]driver.Value{int64(1), "a"}), broken: wrong}, err: "wrong"},
+		"another key":             {f: &fakeDB{answer: give([]driver.Value{int64(3), "a"})}, err: "key 3, which was not asked for"},
+		"a value of another type": {f: &fakeDB{answer: give([]driver.Value{"x", "a"})}, err: "converting"},
+		"Row says ErrNotFound": {f: &fakeDB{answer: give([]driver.Value{int64(1), "a"})}, err: "not found",
 			row: func(*sql.Rows) (int64, string, error) { return 0, "", fmt.Errorf("x: %w", guard.ErrNotFound) }},
 	} {
 		t.Run(name, func(t *testing.T) {
