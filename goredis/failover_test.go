@@ -123,7 +123,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	master, replica := startRedis(t), startRedis(t)
 	second := replica.client()
-	require.NoError(t, second.SlaveOf(ctx, "127.0.0.1", fmt.Sprint(master.port)).Err())
+	require.NoError(t, second.ReplicaOf(ctx, "127.0.0.1", fmt.Sprint(master.port)).Err())
 	client, move := movable(t, master.addr())
 	b := newTestBitmap(t, client, "b", Options{})
 	rows := &truth{}
@@ -168,7 +168,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 	lost := rows.acknowledged.all()[n+100:]
 	master.kill()
 	require.NoError(t, replica.cmd.Process.Signal(syscall.SIGCONT))
-	require.NoError(t, second.SlaveOf(ctx, "NO", "ONE").Err())
+	require.NoError(t, second.ReplicaOf(ctx, "NO", "ONE").Err())
 	move(replica.addr())
 	before := unknown.Load()
 	require.Eventually(t, func() bool { return unknown.Load() > before+100 }, 20*time.Second, time.Millisecond)
@@ -185,11 +185,11 @@ func TestFailoverUnderLoad(t *testing.T) {
 
 	// It is shut down as one of a master again that has the marker of old: of another history all the same.
 	require.True(t, master.start())
-	require.NoError(t, master.client().SlaveOf(ctx, "127.0.0.1", fmt.Sprint(replica.port)).Err())
+	require.NoError(t, master.client().ReplicaOf(ctx, "127.0.0.1", fmt.Sprint(replica.port)).Err())
 	old := newTestBitmap(t, master.client(), "b", Options{})
 	require.Eventually(t, func() bool { return master.client().Exists(ctx, "b", b.gen).Val() == 2 }, 20*time.Second, 10*time.Millisecond)
 	requireVerdicts(t, old, guard.Unknown, keysUpTo(3))
-	require.NoError(t, master.client().SlaveOf(ctx, "NO", "ONE").Err())
+	require.NoError(t, master.client().ReplicaOf(ctx, "NO", "ONE").Err())
 	requireVerdicts(t, old, guard.Unknown, keysUpTo(3))
 }
 
