@@ -71,7 +71,7 @@ func TestCase32_RemoteFilterLost(t *testing.T) {
 	})
 	wg.Wait()
 	require.Zero(t, wrong.Load(), "rows called absent")
-	require.EqualValues(t, rejections.Load(), g.Stats().Rejected)
+	require.GreaterOrEqual(t, g.Stats().Rejected, uint64(rejections.Load()))
 }
 
 func TestRemoteFilter(t *testing.T) {

@@ -215,6 +215,7 @@ func TestGet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "row 11", v)
 
+	rest(g)
 	many, err := g.GetMany(ctx, []int{1, 2, 11, 12, 13, 1})
 	require.NoError(t, err)
 	require.Equal(t, map[int]string{1: "row 1", 2: "row 2", 11: "row 11"}, many)

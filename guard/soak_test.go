@@ -430,7 +430,7 @@ func TestSoak(t *testing.T) {
 	}
 	_, err = s.g.Rebuild(t.Context(), s.scan(0, 1), RebuildOptions[int]{})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), *soakTime)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
 	const readers, writers = 4, 3
@@ -452,6 +452,13 @@ func TestSoak(t *testing.T) {
 	early := heap()
 	time.Sleep(*soakTime / 2)
 	late := heap()
+	time.Sleep(*soakTime / 6)
+	for e := range numEvents { // on a slow machine some take longer
+		if e != wrongAbsent && e != wrongRow && e != stale {
+			eventually(func() bool { return s.counts[e].Load() > 0 })
+		}
+	}
+	cancel()
 	wg.Wait()
 
 	var summary string
@@ -461,11 +468,6 @@ func TestSoak(t *testing.T) {
 	t.Logf("%vheap %d, later %d; %+v", summary, early, late, s.g.Stats())
 	require.Zero(t, s.counts[wrongAbsent].Load(), "rows called absent")
 	require.Zero(t, s.g.Stats().FalseNegatives, "found by audits")
-	for e := range numEvents {
-		if e != wrongAbsent && e != wrongRow && e != stale {
-			require.NotZero(t, s.counts[e].Load(), "no %v: the test has not tested that", e)
-		}
-	}
 	require.Less(t, float64(late), 1.3*float64(early)+4e6, "memory grows")
 	rest(s.g)
 	eventually(func() bool { return runtime.NumGoroutine() <= before })
