@@ -33,6 +33,7 @@ func TestCase21_OneLoadForMany(t *testing.T) {
 			}
 			wg.Wait()
 			require.EqualValues(t, 200, db.loads.Load())
+			rest(g)
 			s := g.Stats()
 			require.EqualValues(t, 200, s.Loads)
 			require.EqualValues(t, 64*200, s.Hits+s.Found)
@@ -485,6 +486,15 @@ func TestCase27_CacheDown(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		})
+	})
+	t.Run("Delete panics", func(t *testing.T) {
+		cache := newHookedCache()
+		g := newGuard(t, newDatabase(), func(o *options) { o.Cache = cache })
+		cache.beforeDelete = func(context.Context, int) error { panic("ouch") }
+		var p *PanicError
+		require.ErrorAs(t, g.MarkCreated(t.Context(), 99), &p)
+		require.ErrorAs(t, g.MarkDeleted(t.Context(), 99), &p)
+		require.True(t, g.recent.doubts(99, g.recent.now()+g.opts.Settle), "longer than after a mark")
 	})
 	t.Run("the cache panics while storing", func(t *testing.T) {
 		db, cache, watch := rowsUpTo(10), newHookedCache(), new(watcher)

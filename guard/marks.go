@@ -93,12 +93,14 @@ func (g *Guard[K, V]) MarkDeleted(ctx context.Context, ks ...K) error {
 		}
 	}
 	err := g.forget(ctx, ks, g.deleteEach)
-	for _, k := range rest {
-		if !g.recent.doubts(k, g.recent.now()) {
-			err = errors.Join(err, g.opts.Cache.Set(ctx, k, Entry[V]{Missing: true}, g.ttl(g.opts.MissTTL)))
+	return errors.Join(err, protect(func() (err error) {
+		for _, k := range rest {
+			if !g.recent.doubts(k, g.recent.now()) {
+				err = errors.Join(err, g.opts.Cache.Set(ctx, k, Entry[V]{Missing: true}, g.ttl(g.opts.MissTTL)))
+			}
 		}
-	}
-	return err
+		return err
+	}))
 }
 
 // CatchUp adds the keys that other processes created: delta is called with since, as a rule the
@@ -171,7 +173,7 @@ func (g *Guard[K, V]) forget(ctx context.Context, ks []K, remove func(context.Co
 			err = ctx.Err()
 		}
 	}
-	if err = errors.Join(err, remove(ctx, ks)); err != nil {
+	if err = errors.Join(err, protect(func() error { return remove(ctx, ks) })); err != nil {
 		g.recent.add(ks, g.opts.MissTTL+2*g.opts.LoadTimeout, false)
 		g.counts.add(0, cacheErrors)
 	}

@@ -272,7 +272,8 @@ func (s *soak) write(ctx context.Context, w, writers int) {
 	// mark repeats a mark that failed: only then is anything certain.
 	mark := func(err error, again func() error) {
 		for err != nil {
-			if !errors.Is(err, errInjected) {
+			var p *PanicError
+			if !errors.Is(err, errInjected) && !errors.As(err, &p) {
 				s.t.Error(err)
 			}
 			time.Sleep(time.Millisecond)
