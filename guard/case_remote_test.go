@@ -201,8 +201,8 @@ func TestCase34_ScanInParts(t *testing.T) {
 			requireAll(t, g, 0, n)
 		}
 		if kind != Scalable { // whose keys lie in links by their order
-			require.Equal(t, words(t, one), words(t, many))
-			require.Equal(t, words(t, one), words(t, first))
+			require.True(t, sameBits(t, one, many))
+			require.True(t, sameBits(t, one, first))
 		}
 	}
 }
@@ -225,14 +225,18 @@ func requireItems(t *testing.T, g *Guard[int, string], n int) {
 	require.InDelta(t, n, g.Stats().Items, 1e-3*float64(n))
 }
 
-// words is the filter of g, in its binary form.
-func words(t *testing.T, g *Guard[int, string]) []byte {
+// sameBits reports whether the filters of two guards are equal, but for what they count.
+func sameBits(t *testing.T, a, b *Guard[int, string]) bool {
 	t.Helper()
-	gen, _ := g.filters.Load()
-	var b bytes.Buffer
-	_, err := gen.frozen().WriteTo(&b)
-	require.NoError(t, err)
-	return b.Bytes()
+	words := func(g *Guard[int, string]) []byte {
+		gen, _ := g.filters.Load()
+		var b bytes.Buffer
+		_, err := gen.frozen().WriteTo(&b)
+		require.NoError(t, err)
+		const header = 128
+		return b.Bytes()[header:]
+	}
+	return bytes.Equal(words(a), words(b))
 }
 
 func BenchmarkScanInParts(b *testing.B) {
