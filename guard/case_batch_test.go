@@ -162,7 +162,10 @@ func TestCase26_GetMany(t *testing.T) {
 			require.Equal(t, context.DeadlineExceeded, err)
 			require.Len(t, rows, 9, "three at a time for three seconds")
 			synctest.Wait()
-			require.EqualValues(t, 12, db.loads.Load(), "what nobody waits for is not loaded")
+			// 12 had begun. The call leaves the others one after the other, and until it has left one, a
+			// goroutine that is free may begin it.
+			require.GreaterOrEqual(t, db.loads.Load(), int64(12))
+			require.Less(t, db.loads.Load(), int64(50), "what nobody waits for is not loaded")
 			require.Zero(t, g.flights.slots.Load())
 		})
 	})
