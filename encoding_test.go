@@ -622,8 +622,10 @@ func TestForgedRecords(t *testing.T) {
 		chain.links = append(chain.links, one)
 	}
 	whole := encode(t, chain)
-	requireSafe(t, whole)
-	requireSafe(t, whole[:binary.LittleEndian.Uint64(whole[8:])])
+	if !raceEnabled { // which makes what is allocated larger
+		requireSafe(t, whole)
+		requireSafe(t, whole[:binary.LittleEndian.Uint64(whole[8:])])
+	}
 	chain.links = append(chain.links, chain.links[:20_000]...)
 	_, err = chain.MarshalBinary()
 	require.ErrorIs(t, err, ErrTooLarge)
