@@ -1,5 +1,5 @@
-// Command guard puts a Bloom filter in front of a cache and a database and
-// measures what it saves when most lookups ask for keys that do not exist.
+// Command guard puts package guard in front of a cache and a database, measures what it saves when most
+// lookups ask for keys that do not exist, and rebuilds the filter under load.
 //
 // A cache helps with hot keys only: every absent key is new to it, so the
 // lookup falls through to the database. The filter answers "certainly absent"
@@ -8,7 +8,7 @@
 //	go run -C examples ./guard
 //	go run -C examples ./guard -keys /usr/share/dict/words -p 0.001 -absent 0.5
 //
-// The lookup path to copy is [guard.get] in store.go.
+// What to copy is newStack in store.go, and Create in rebuild.go.
 package main
 
 import (
@@ -59,8 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, exitUsage, err)
 	}
 	// The rate comes from outside, and a tiny one makes a huge filter.
-	filter, err := bloom.New(uint64(len(data.rows)), cfg.rate, bloom.WithMaxBytes(1<<30))
-	if err != nil {
+	if _, err := bloom.Estimate(uint64(len(data.rows)), cfg.rate, bloom.WithMaxBytes(1<<30)); err != nil {
 		return fail(stderr, exitUsage, err)
 	}
 
@@ -69,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// waits for a key file from a pipe.
 	ctx, stop := signal.NotifyContext(ctx, endingSignals()...)
 	defer stop()
-	rep, err := measure(ctx, cfg, data, filter, newProgress(stderr))
+	rep, err := measure(ctx, cfg, data, newProgress(stderr))
 	switch {
 	case err != nil && ctx.Err() != nil: // err may be anything the end of ctx led to
 		return fail(stderr, exitInterrupted, errors.New("interrupted"))

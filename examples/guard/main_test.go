@@ -164,6 +164,10 @@ func checkTable(t *testing.T, table string, lookups float64) {
 	// and the rate of a tiny filter depends on which keys it holds.
 	require.LessOrEqual(t, math.Abs(fp[0]-seen), 5*fp[1]+3, "expected %v ± %v", fp[0], fp[1])
 	require.Greater(t, numbers(t, table, "filter")[0], 0.0)
+	require.EqualValues(t, rebuilds, numbers(t, table, "rebuilds under load")[0])
+	meanwhile := numbers(t, table, "meanwhile")
+	require.Len(t, meanwhile, 4)
+	require.Equal(t, []float64{0, 0}, meanwhile[2:])
 }
 
 func TestOwnKeys(t *testing.T) {
@@ -220,7 +224,7 @@ func TestFinish(t *testing.T) {
 	good := func(t *testing.T) report {
 		data, err := readKeys(strings.NewReader("a\nb\n"), "keys")
 		require.NoError(t, err)
-		return report{data: data, filter: filterOf(t, data.rows)}
+		return report{data: data}
 	}
 	t.Run("good", func(t *testing.T) {
 		var out, errs bytes.Buffer
@@ -232,6 +236,8 @@ func TestFinish(t *testing.T) {
 		"wrong without filter": func(r *report) { r.without.blame("key %q", "a") },
 		"wrong with filter":    func(r *report) { r.with.blame("key %q", "a") },
 		"denied":               func(r *report) { r.denied = []string{"a"} },
+		"lost under load":      func(r *report) { r.rebuilds.lost, r.rebuilds.firstBad = 1, `"a"` },
+		"wrong under load":     func(r *report) { r.rebuilds.wrong, r.rebuilds.firstBad = 1, `"a"` },
 	} {
 		t.Run(name, func(t *testing.T) {
 			rep := good(t)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/guard"
 )
 
 // batchSize is the number of rows or lookups between two looks at the context
@@ -27,9 +27,9 @@ type tally struct {
 	elapsed       time.Duration // in lookups only, not in making their keys
 }
 
-// measure loads the rows into a database in a temporary directory and the keys
-// into the filter, and sends the same traffic through both lookup paths.
-func measure(ctx context.Context, cfg config, data *dataset, filter *bloom.Filter, bars progress) (rep report, err error) {
+// measure loads the rows into a database in a temporary directory, sends the same traffic through
+// a guard without a filter and with one, and rebuilds that under load.
+func measure(ctx context.Context, cfg config, data *dataset, bars progress) (rep report, err error) {
 	dir, err := os.MkdirTemp("", "bloom-guard-")
 	if err != nil {
 		return report{}, err
@@ -47,39 +47,57 @@ func measure(ctx context.Context, cfg config, data *dataset, filter *bloom.Filte
 	if err != nil {
 		return report{}, fmt.Errorf("load the database: %w", err)
 	}
-	for _, r := range data.rows {
-		filter.AddString(r.key)
+	keys, err := db.keys()
+	if err != nil {
+		return report{}, err
 	}
-
-	rep = report{cfg: cfg, data: data, filter: filter, cacheSize: max(16, len(data.rows)/10)}
-	for _, pass := range []struct {
-		name   string
-		filter *bloom.Filter
-		out    *tally
-	}{
-		{"lookups without filter", nil, &rep.without},
-		{"lookups with filter", filter, &rep.with},
-	} {
-		g, err := newGuard(pass.filter, db, rep.cacheSize)
+	rep = report{cfg: cfg, data: data, cacheSize: max(16, len(data.rows)/10)}
+	pass := func(name string, filtered bool, out *tally) (*stack, error) {
+		s, err := newStack(db, uint64(len(data.rows)), cfg.rate, rep.cacheSize)
 		if err != nil {
-			return report{}, err
+			return nil, err
 		}
-		bar := bars.start(pass.name, cfg.lookups)
-		*pass.out, err = drive(ctx, g, newTraffic(data, cfg.absent, cfg.seed), cfg.lookups, bar.add)
-		bar.stop()
-		if err != nil {
-			return report{}, fmt.Errorf("%s: %w", pass.name, err)
+		if filtered {
+			if _, err := s.guard.Rebuild(ctx, keys, guard.RebuildOptions[string]{}); err != nil {
+				return s, fmt.Errorf("build the filter: %w", err)
+			}
 		}
+		bar := bars.start(name, cfg.lookups)
+		defer bar.stop()
+		if *out, err = drive(ctx, s, newTraffic(data, cfg.absent, cfg.seed), cfg.lookups, bar.add); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		return s, err
 	}
-	rep.denied = deniedRows(filter, data)
-	rep.rejectTime, err = timeRejections(ctx, &guard{filter: filter}, newTraffic(data, 1, cfg.seed))
+	s, err := pass("lookups without filter", false, &rep.without)
+	if s != nil {
+		s.cache.Close()
+	}
+	if err != nil {
+		return report{}, err
+	}
+	s, err = pass("lookups with filter", true, &rep.with)
+	if s != nil {
+		defer s.cache.Close()
+	}
+	if err != nil {
+		return report{}, err
+	}
+	rep.stats = s.guard.Stats()
+	rep.denied = deniedRows(ctx, s.guard, data)
+	if rep.rejectTime, err = timeRejections(ctx, s.guard, newTraffic(data, 1, cfg.seed)); err != nil {
+		return report{}, err
+	}
+	bar = bars.start("rebuilds under load", rebuilds)
+	rep.rebuilds, err = rebuildUnderLoad(ctx, s, data, cfg, keys, bar.add)
+	bar.stop()
 	return rep, err
 }
 
-// drive sends n lookups through g and checks each answer against the truth.
-func drive(ctx context.Context, g *guard, t *traffic, n int, step func(n int)) (tally, error) {
+// drive sends n lookups through st and checks each answer against the truth.
+func drive(ctx context.Context, st *stack, t *traffic, n int, step func(n int)) (tally, error) {
 	var sum tally
-	before := g.db.queries
+	before := st.db.queries.Load()
 	buffer := make([]lookup, min(n, batchSize))
 	for sum.lookups < n {
 		if err := ctx.Err(); err != nil {
@@ -89,7 +107,7 @@ func drive(ctx context.Context, g *guard, t *traffic, n int, step func(n int)) (
 		t.fill(batch)
 		start := time.Now()
 		for _, l := range batch {
-			value, found, from, err := g.get(l.key)
+			value, found, from, err := st.get(ctx, l.key)
 			if err != nil {
 				return tally{}, err
 			}
@@ -98,7 +116,7 @@ func drive(ctx context.Context, g *guard, t *traffic, n int, step func(n int)) (
 		sum.elapsed += time.Since(start)
 		step(len(batch))
 	}
-	sum.queries = g.db.queries - before
+	sum.queries = int(st.db.queries.Load() - before)
 	return sum, nil
 }
 
@@ -132,10 +150,10 @@ func (s *tally) blame(format string, args ...any) {
 
 // deniedRows asks the filter for every row, because the traffic may leave some
 // out, and returns the keys it denies. There must be none.
-func deniedRows(filter *bloom.Filter, data *dataset) []string {
+func deniedRows(ctx context.Context, g *guard.Guard[string, string], data *dataset) []string {
 	var denied []string
 	for _, r := range data.rows {
-		if !filter.ContainsString(r.key) {
+		if g.Check(ctx, r.key) == guard.Absent {
 			denied = append(denied, r.key)
 		}
 	}
@@ -144,7 +162,7 @@ func deniedRows(filter *bloom.Filter, data *dataset) []string {
 
 // timeRejections returns the mean time of a lookup that the filter rejects, or
 // 0 if the filter rejects nothing. The keys are made before the clock starts.
-func timeRejections(ctx context.Context, g *guard, absent *traffic) (time.Duration, error) {
+func timeRejections(ctx context.Context, g *guard.Guard[string, string], absent *traffic) (time.Duration, error) {
 	const (
 		attempts = 1 << 16 // a filter with p near 1 rejects hardly anything
 		keys     = 1 << 14
@@ -152,7 +170,7 @@ func timeRejections(ctx context.Context, g *guard, absent *traffic) (time.Durati
 	)
 	var rejected []string
 	for range attempts {
-		if key := absent.absentKey(); !g.filter.ContainsString(key) {
+		if key := absent.absentKey(); g.Check(ctx, key) == guard.Absent {
 			rejected = append(rejected, key)
 		}
 		if len(rejected) == keys {
@@ -168,7 +186,7 @@ func timeRejections(ctx context.Context, g *guard, absent *traffic) (time.Durati
 			return 0, err
 		}
 		for _, key := range rejected {
-			if _, _, from, _ := g.get(key); from != fromFilter {
+			if _, err := g.Get(ctx, key); err != guard.ErrAbsent {
 				return 0, fmt.Errorf("the filter rejected %.100q once, but not twice", key)
 			}
 		}

@@ -3,24 +3,42 @@ package main
 import (
 	"bytes"
 	"context"
+	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/guard"
 	"github.com/stretchr/testify/require"
 )
 
-func filterOf(t *testing.T, rows []row) *bloom.Filter {
+// stackOf is a stack over db, with a filter of the given rows unless they are nil.
+func stackOf(t *testing.T, db *database, filtered []row) *stack {
 	t.Helper()
-	filter, err := bloom.New(uint64(max(1, len(rows))), 0.001)
+	s, err := newStack(db, uint64(max(1, len(filtered))), 0.001, 50)
 	require.NoError(t, err)
-	for _, r := range rows {
-		filter.AddString(r.key)
+	t.Cleanup(s.cache.Close)
+	if filtered != nil {
+		_, err := s.guard.Rebuild(t.Context(), scanOf(filtered), guard.RebuildOptions[string]{})
+		require.NoError(t, err)
 	}
-	return filter
+	return s
+}
+
+func scanOf(rows []row) guard.Scan[string] {
+	return func(context.Context, time.Time) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for _, r := range rows {
+				if !yield(r.key, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func numbered(t *testing.T, n int) *dataset {
@@ -46,43 +64,39 @@ func databaseOf(t *testing.T, rows []row) *database {
 func TestGet(t *testing.T) {
 	d := numbered(t, 100)
 	db := databaseOf(t, d.rows)
-	ask := func(g *guard, key string) (string, bool, source) {
-		value, found, from, err := g.get(key)
+	ask := func(s *stack, key string) (string, bool, source) {
+		value, found, from, err := s.get(t.Context(), key)
 		require.NoError(t, err)
 		return value, found, from
 	}
-	for name, filter := range map[string]*bloom.Filter{"without filter": nil, "with filter": filterOf(t, d.rows)} {
+	for name, filtered := range map[string][]row{"without filter": nil, "with filter": d.rows} {
 		t.Run(name, func(t *testing.T) {
-			g, err := newGuard(filter, db, 50)
-			require.NoError(t, err)
-			before := db.queries
+			s := stackOf(t, db, filtered)
+			before := db.queries.Load()
 
-			value, found, from := ask(g, "key-7")
+			value, found, from := ask(s, "key-7")
 			require.Equal(t, "value 7", value)
 			require.True(t, found)
 			require.Equal(t, fromDatabase, from)
 
-			value, found, from = ask(g, "key-7")
+			value, found, from = ask(s, "key-7")
 			require.Equal(t, "value 7", value)
 			require.True(t, found)
 			require.Equal(t, fromCache, from)
-			require.Equal(t, 1, db.queries-before)
+			require.EqualValues(t, 1, db.queries.Load()-before)
 
-			// Asked twice on purpose: absent keys are not remembered.
-			for range 2 {
-				value, found, from = ask(g, "key-100")
+			for i := range 2 {
+				value, found, from = ask(s, "key-100")
 				require.Empty(t, value)
 				require.False(t, found)
-				if filter == nil {
-					require.Equal(t, fromDatabase, from)
-				} else {
+				switch {
+				case filtered != nil:
 					require.Equal(t, fromFilter, from)
+				case i == 0:
+					require.Equal(t, fromDatabase, from)
+				default:
+					require.Equal(t, fromCache, from, "it is remembered for some seconds")
 				}
-			}
-			if filter == nil {
-				require.Equal(t, 3, db.queries-before)
-			} else {
-				require.Equal(t, 1, db.queries-before)
 			}
 		})
 	}
@@ -95,19 +109,19 @@ func TestDatabaseErrors(t *testing.T) {
 	db := databaseOf(t, []row{{"a", "1"}})
 	err = db.load(t.Context(), []row{{"b", "2"}, {"a", "3"}}, func(int) {})
 	require.ErrorContains(t, err, "UNIQUE")
-	value, found, err := db.find("a")
+	value, err := db.Load(t.Context(), "a")
 	require.NoError(t, err)
-	require.True(t, found)
 	require.Equal(t, "1", value)
+	_, err = db.Load(t.Context(), "b")
+	require.ErrorIs(t, err, guard.ErrNotFound)
 
 	other, err := openDatabase(t.Context(), filepath.Join(t.TempDir(), "odd name? 100%.db"))
 	require.NoError(t, err)
 	require.NoError(t, other.Close())
-	g, err := newGuard(nil, other, 16)
-	require.NoError(t, err)
-	_, _, _, err = g.get("a")
+	s := stackOf(t, other, nil)
+	_, _, _, err = s.get(t.Context(), "a")
 	require.Error(t, err, "a closed database")
-	_, err = drive(t.Context(), g, newTraffic(numbered(t, 3), 0, 1), 10, func(int) {})
+	_, err = drive(t.Context(), s, newTraffic(numbered(t, 3), 0, 1), 10, func(int) {})
 	require.Error(t, err)
 }
 
@@ -129,21 +143,20 @@ func TestFaultsAreNoticed(t *testing.T) {
 
 	for _, tt := range []struct {
 		name   string
-		filter *bloom.Filter
+		filter []row // nil for none
 		rows   []row
 		share  float64
 		want   string
 	}{
-		{"the filter denies a row", filterOf(t, without(d.rows)), d.rows, 0, `existing key "key-7" was called absent`},
-		{"the database lost a row", filterOf(t, d.rows), without(d.rows), 0, `existing key "key-7" was called absent`},
+		{"the filter denies a row", without(d.rows), d.rows, 0, `existing key "key-7" was called absent`},
+		{"the database lost a row", d.rows, without(d.rows), 0, `existing key "key-7" was called absent`},
 		{"another row came back", nil, more, 0, `key "key-7" has the value "value 7", got "another value"`},
 		{"a row out of nowhere", nil, []row{{absent, "x"}}, 1, "was found"},
-		{"all is well", filterOf(t, d.rows), d.rows, 0.5, ""},
+		{"all is well", d.rows, d.rows, 0.5, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g, err := newGuard(tt.filter, databaseOf(t, tt.rows), 16)
-			require.NoError(t, err)
-			sum, err := drive(t.Context(), g, newTraffic(d, tt.share, 1), 2000, func(int) {})
+			s := stackOf(t, databaseOf(t, tt.rows), tt.filter)
+			sum, err := drive(t.Context(), s, newTraffic(d, tt.share, 1), 2000, func(int) {})
 			require.NoError(t, err)
 			require.Equal(t, 2000, sum.lookups)
 			if tt.want == "" {
@@ -155,28 +168,73 @@ func TestFaultsAreNoticed(t *testing.T) {
 			require.Contains(t, sum.firstWrong, tt.want)
 		})
 	}
-	require.Equal(t, []string{hidden}, deniedRows(filterOf(t, without(d.rows)), d))
-	require.Empty(t, deniedRows(filterOf(t, d.rows), d))
+	db := databaseOf(t, d.rows)
+	require.Equal(t, []string{hidden}, deniedRows(t.Context(), stackOf(t, db, without(d.rows)).guard, d))
+	require.Empty(t, deniedRows(t.Context(), stackOf(t, db, d.rows).guard, d))
+}
+
+func TestRebuildUnderLoad(t *testing.T) {
+	d := numbered(t, 500)
+	d.add("a row created under load, number 1", "exists already")
+	db := databaseOf(t, d.rows)
+	cfg := config{absent: 0.5, seed: 1}
+	keys, err := db.keys()
+	require.NoError(t, err)
+	s := stackOf(t, db, d.rows)
+	steps := 0
+	rep, err := rebuildUnderLoad(t.Context(), s, d, cfg, keys, func(n int) { steps += n })
+	require.NoError(t, err)
+	require.Equal(t, rebuilds, rep.times)
+	require.Equal(t, rebuilds, steps)
+	require.GreaterOrEqual(t, rep.scanned, uint64(rebuilds*len(d.rows)))
+	require.Zero(t, rep.lost+rep.wrong, rep.firstBad)
+	require.Empty(t, rep.firstBad)
+
+	// What it looks for can be seen.
+	forgetful := scanOf(d.rows[:400])
+	rep, err = rebuildUnderLoad(t.Context(), stackOf(t, db, d.rows), d, cfg, forgetful, func(int) {})
+	require.ErrorContains(t, err, "UNIQUE", "the rows of the last time are there")
+	require.Empty(t, rep.created)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = rebuildUnderLoad(ctx, s, d, cfg, keys, func(int) {})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A filter that lacks rows is noticed by the lookups under load.
+func TestRebuildUnderLoadNoticesLostRows(t *testing.T) {
+	d := numbered(t, 500)
+	db := databaseOf(t, d.rows)
+	s := stackOf(t, db, d.rows)
+	scans := 0
+	short := func(ctx context.Context, since time.Time) iter.Seq2[string, error] {
+		for scans++; scans > 1 && s.guard.Stats().Rejected == 0; { // until a row was asked for that the last scan left out
+			runtime.Gosched()
+		}
+		return scanOf(d.rows[:400])(ctx, since)
+	}
+	rep, err := rebuildUnderLoad(t.Context(), s, d, config{absent: 0, seed: 1}, short, func(int) {})
+	require.NoError(t, err)
+	require.Positive(t, rep.wrong+rep.lost)
+	require.NotEmpty(t, rep.firstBad)
 }
 
 func TestTimeRejections(t *testing.T) {
 	d := numbered(t, 50)
-	took, err := timeRejections(t.Context(), &guard{filter: filterOf(t, d.rows)}, newTraffic(d, 1, 1))
+	db := databaseOf(t, d.rows)
+	full := stackOf(t, db, d.rows).guard
+	took, err := timeRejections(t.Context(), full, newTraffic(d, 1, 1))
 	require.NoError(t, err)
 	require.Positive(t, took)
 
-	full, err := bloom.New(1, 0.9)
+	took, err = timeRejections(t.Context(), stackOf(t, db, nil).guard, newTraffic(d, 1, 1))
 	require.NoError(t, err)
-	for i := range 10_000 {
-		full.AddUint64(uint64(i))
-	}
-	took, err = timeRejections(t.Context(), &guard{filter: full}, newTraffic(d, 1, 1))
-	require.NoError(t, err)
-	require.Zero(t, took, "a full filter rejects nothing")
+	require.Zero(t, took, "without a filter nothing is rejected")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = timeRejections(ctx, &guard{filter: filterOf(t, d.rows)}, newTraffic(d, 1, 1))
+	_, err = timeRejections(ctx, full, newTraffic(d, 1, 1))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -197,12 +255,12 @@ func (w *interrupter) Write(p []byte) (int, error) {
 func TestInterruptedAnywhere(t *testing.T) {
 	cfg := config{lookups: 3 * batchSize, rate: 0.01, absent: 0.5, seed: 1}
 	d := numbered(t, 3*batchSize)
-	for _, step := range []string{"loading the database", "lookups without filter", "lookups with filter"} {
+	for _, step := range []string{"loading the database", "lookups without filter", "lookups with filter", "rebuilds under load"} {
 		t.Run(step, func(t *testing.T) {
 			tmp := watchTempDir(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			w := &interrupter{text: step, cancel: cancel}
-			_, err := measure(ctx, cfg, d, filterOf(t, nil), progress{w: w, visible: true})
+			_, err := measure(ctx, cfg, d, progress{w: w, visible: true})
 			require.Error(t, err)
 			require.Error(t, ctx.Err(), "the step was never shown")
 			require.Empty(t, entries(t, tmp))

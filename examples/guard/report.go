@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/guard"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 	"golang.org/x/text/language"
@@ -19,15 +19,18 @@ import (
 type report struct {
 	cfg           config
 	data          *dataset
-	filter        *bloom.Filter
+	stats         guard.Stats // after the pass with the filter
 	cacheSize     int
 	without, with tally
 	denied        []string      // rows the filter calls absent
 	rejectTime    time.Duration // per rejected lookup; 0 if none was rejected
+	rebuilds      rebuildReport
 }
 
 // wrong is the number of answers that contradict the truth.
-func (r report) wrong() int { return r.without.wrong + r.with.wrong + len(r.denied) }
+func (r report) wrong() int {
+	return r.without.wrong + r.with.wrong + len(r.denied) + r.rebuilds.wrong + r.rebuilds.lost
+}
 
 func (r report) firstWrong() string {
 	switch {
@@ -37,6 +40,8 @@ func (r report) firstWrong() string {
 		return r.with.firstWrong
 	case len(r.denied) > 0:
 		return fmt.Sprintf("the filter denies the row %.100q", r.denied[0])
+	case r.rebuilds.firstBad != "":
+		return r.rebuilds.firstBad
 	}
 	return ""
 }
@@ -66,18 +71,21 @@ func (r report) print(w io.Writer) error {
 
 	// Each absent key is a coin that falls on "maybe" at the error rate: the
 	// count scatters around the expected one with this standard deviation.
-	rate, n := r.filter.ErrorRate(), float64(r.with.absent)
+	rate, n := r.stats.EstimatedRate, float64(r.with.absent)
 	sigma := math.Sqrt(n * rate * (1 - rate))
 	fmt.Fprintf(&out, "%-28s%s expected (± %s), %s seen\n", "false positives",
 		p.Sprintf("%.0f", n*rate), p.Sprintf("%.0f", sigma), num(r.with.absentQueries))
-	fmt.Fprintf(&out, "%-28s%s bytes for %s keys, %.2f bits a key, %d hashes, error rate %.3g\n", "filter",
-		p.Sprintf("%d", r.filter.SizeBytes()), num(len(r.data.rows)),
-		float64(r.filter.Bits())/float64(len(r.data.rows)), r.filter.Hashes(), rate)
+	fmt.Fprintf(&out, "%-28s%s bytes for %s keys, %.2f bits a key, error rate %.3g\n", "filter",
+		p.Sprintf("%d", r.stats.SizeBytes), num(len(r.data.rows)), 8*float64(r.stats.SizeBytes)/float64(len(r.data.rows)), rate)
 	rejected := "none to measure"
 	if r.rejectTime > 0 {
 		rejected = p.Sprintf("%d ns", r.rejectTime.Nanoseconds())
 	}
 	fmt.Fprintf(&out, "%-28s%s\n", "rejected lookup", rejected)
+	fmt.Fprintf(&out, "%-28s%d in %s, %s keys scanned\n", "rebuilds under load", r.rebuilds.times, round(r.rebuilds.took),
+		p.Sprintf("%d", r.rebuilds.scanned))
+	fmt.Fprintf(&out, "%-28s%s lookups, %s rows created, %s of them lost, %s called absent\n", "  meanwhile",
+		num(r.rebuilds.lookups), num(r.rebuilds.created), num(r.rebuilds.lost), num(r.rebuilds.wrong))
 
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"net/url"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 
-	"github.com/maypok86/otter/v2"
-	"github.com/redbloom-go/bloom"
+	"github.com/redbloom-go/bloom/examples/ottercache"
+	"github.com/redbloom-go/bloom/guard"
+	"github.com/redbloom-go/bloom/guard/sqlload"
 	_ "modernc.org/sqlite" // the "sqlite" driver
 )
 
@@ -22,41 +25,46 @@ const (
 	sources // how many there are
 )
 
-// guard is the lookup path: filter, cache, database.
-type guard struct {
-	filter *bloom.Filter // nil for the path without a filter
-	cache  *otter.Cache[string, string]
-	db     *database
+// stack is the lookup path: a guard, which has the filter, over a cache and the database.
+type stack struct {
+	guard *guard.Guard[string, string]
+	cache *ottercache.Cache[string, string]
+	db    *database
 }
 
-func newGuard(filter *bloom.Filter, db *database, cacheSize int) (*guard, error) {
-	cache, err := otter.New(&otter.Options[string, string]{MaximumSize: cacheSize})
+// newStack makes a stack without a filter: the guard rejects nothing before it is rebuilt.
+func newStack(db *database, capacity uint64, rate float64, cacheSize int) (*stack, error) {
+	cache, err := ottercache.New[string, string](cacheSize, max(16, cacheSize/10))
 	if err != nil {
 		return nil, err
 	}
-	return &guard{filter: filter, cache: cache, db: db}, nil
+	g, err := guard.New(guard.Options[string, string]{
+		Loader: db, Cache: cache, Capacity: capacity, ErrorRate: rate,
+		MaxLoads: 64, // what the database stands
+	})
+	if err != nil {
+		cache.Close()
+		return nil, err
+	}
+	return &stack{g, cache, db}, nil
 }
 
-// get returns the value of a key, whether the key has a row, and who said so.
-func (g *guard) get(key string) (value string, found bool, from source, err error) {
-	// "No" is certain. "Yes" may be a false positive, so it is no answer yet.
-	if g.filter != nil && !g.filter.ContainsString(key) {
+// get returns the value of a key, whether the key has a row, and who said so. It is for one
+// goroutine, since it tells by the count of queries whether there was one.
+func (s *stack) get(ctx context.Context, key string) (value string, found bool, from source, err error) {
+	queries := s.db.queries.Load()
+	value, err = s.guard.Get(ctx, key)
+	from = fromCache
+	if s.db.queries.Load() != queries {
+		from = fromDatabase
+	}
+	switch {
+	case errors.Is(err, guard.ErrAbsent):
 		return "", false, fromFilter, nil
+	case errors.Is(err, guard.ErrNotFound):
+		return "", false, from, nil
 	}
-	if value, found = g.cache.GetIfPresent(key); found {
-		return value, true, fromCache, nil
-	}
-	value, found, err = g.db.find(key)
-	if err != nil {
-		return "", false, fromDatabase, err
-	}
-	// Only rows are cached. Remembering absent keys as well would not help
-	// against keys that are never asked for twice: each would take the place
-	// of a row, and none would ever be hit.
-	if found {
-		g.cache.Set(key, value)
-	}
-	return value, found, fromDatabase, nil
+	return value, err == nil, from, err
 }
 
 // database is a table of rows in an SQLite file, used through one connection.
@@ -64,7 +72,8 @@ type database struct {
 	db      *sql.DB
 	conn    *sql.Conn
 	query   *sql.Stmt
-	queries int // made so far by find
+	queries atomic.Int64 // made so far by Load
+	mu      sync.Mutex
 }
 
 // openDatabase makes the file and its table. The settings make SQLite as fast
@@ -132,17 +141,27 @@ func (d *database) load(ctx context.Context, rows []row, step func(n int)) (err 
 	return tx.Commit()
 }
 
-// find asks the database. It takes no context: the driver would start a
+// Load asks the database. It does not pass ctx on: the driver would start a
 // goroutine per query to watch it, which takes nearly as long as the query.
-func (d *database) find(key string) (value string, found bool, err error) {
-	d.queries++
-	switch err = d.query.QueryRow(key).Scan(&value); {
-	case errors.Is(err, sql.ErrNoRows):
-		return "", false, nil
-	case err != nil:
-		return "", false, err
+func (d *database) Load(_ context.Context, key string) (value string, err error) {
+	d.mu.Lock() // the statement has one result at a time
+	defer d.mu.Unlock()
+	d.queries.Add(1)
+	if err = d.query.QueryRow(key).Scan(&value); errors.Is(err, sql.ErrNoRows) {
+		err = guard.ErrNotFound
 	}
-	return value, true, nil
+	return value, err
+}
+
+// insert adds one row.
+func (d *database) insert(ctx context.Context, r row) error {
+	_, err := d.conn.ExecContext(ctx, "INSERT INTO entries (key, value) VALUES (?, ?)", r.key, r.value)
+	return err
+}
+
+// keys is a scan of all keys.
+func (d *database) keys() (guard.Scan[string], error) {
+	return sqlload.NewScan[string](d.conn, sqlload.ScanOptions[string]{Query: "SELECT key FROM entries", Column: "key"})
 }
 
 // Close releases the file, which some systems demand before it can be removed.
