@@ -113,6 +113,15 @@ func printable(c byte) string {
 
 // number reads a decimal number from b[i:] to the end of its line, at most limit, and returns where the next line begins.
 func number(b []byte, i, limit int, what string) (n, end int, err error) {
+	// Most are of one to three digits, and here.
+	if j := i; i+4 <= len(b) && b[i]-'1' < 9 {
+		for n = int(b[j] - '0'); j < i+2 && b[j+1]-'0' < 10; j++ {
+			n = n*10 + int(b[j+1]-'0')
+		}
+		if j+2 < len(b) && b[j+1] == '\r' && b[j+2] == '\n' && n <= limit {
+			return n, j + 3, nil
+		}
+	}
 	line := b[i:min(len(b), i+maxNumber)]
 	cr := bytes.IndexByte(line, '\r')
 	switch {

@@ -271,6 +271,42 @@ func TestParseAllocations(t *testing.T) {
 	}
 }
 
+// A batch of what is asked most is run and answered without an allocation.
+func TestServingAllocations(t *testing.T) {
+	s, err := New(Config{})
+	require.NoError(t, err)
+	in := &input{piece: func() int { return 1 << 20 }}
+	c := newConn(s, in)
+	c.buf = make([]byte, readSize)
+	batch := []byte(strings.Repeat("*3\r\n$9\r\nBF.EXISTS\r\n$1\r\nb\r\n$4\r\nitem\r\n*3\r\n$6\r\nBF.ADD\r\n$1\r\nb\r\n$4\r\nitem\r\n", 8))
+	serve := func() {
+		in.out = in.out[:0]
+		c.w = copy(c.buf, batch)
+		if err := c.step(); err != nil {
+			panic(err)
+		}
+	}
+	serve()
+	require.Zero(t, testing.AllocsPerRun(100, serve))
+	require.Equal(t, strings.Repeat(":1\r\n:0\r\n", 8), string(in.out))
+}
+
+func BenchmarkServing(b *testing.B) {
+	s, err := New(Config{})
+	require.NoError(b, err)
+	c := newConn(s, &input{piece: func() int { return 1 << 20 }})
+	c.buf = make([]byte, readSize)
+	batch := []byte(strings.Repeat("*3\r\n$9\r\nBF.EXISTS\r\n$1\r\nb\r\n$4\r\nitem\r\n", 16))
+	for b.Loop() {
+		c.nc.(*input).out = c.nc.(*input).out[:0]
+		c.w = copy(c.buf, batch)
+		if err := c.step(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/16, "ns/command")
+}
+
 func BenchmarkParse(b *testing.B) {
 	var p parser
 	command := []byte("*3\r\n$9\r\nBF.EXISTS\r\n$1\r\nk\r\n$12\r\n000000123456\r\n")
