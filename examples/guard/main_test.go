@@ -126,6 +126,9 @@ func TestHelp(t *testing.T) {
 }
 
 func TestUnicodeRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads 149,251 rows and reads them again and again")
+	}
 	code, table, stderr := runGuard(t, t.Context(), "-n", "20000")
 	require.Equal(t, exitOK, code, stderr)
 	require.Empty(t, stderr, "no bar may be drawn on something that is not a terminal")

@@ -12,7 +12,7 @@ import (
 )
 
 // rebuilds is how often the filter is replaced under load.
-const rebuilds = 5
+const rebuilds = 3
 
 // rebuildReport is what happened while the filter was rebuilt.
 type rebuildReport struct {
