@@ -46,12 +46,14 @@ func (p plan) rejections(w *record.Writer) error {
 		stop = redis.stop
 	}
 	defer stop()
-	for _, goroutines := range []int{1, 2} {
-		if goroutines > runtime.GOMAXPROCS(0) {
-			w.Say("one processor: nothing to measure in %d goroutines", goroutines)
-			continue
-		}
-		for range p.count {
+	counts := []int{1, 2}
+	if runtime.GOMAXPROCS(0) < 2 {
+		w.Say("one processor: nothing to measure in 2 goroutines")
+		counts = counts[:1]
+	}
+	// All in turn, so that a spell of noise on the machine falls on all of them.
+	for range p.count {
+		for _, goroutines := range counts {
 			for _, r := range rows {
 				if r.alone && goroutines > 1 {
 					continue
