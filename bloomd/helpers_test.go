@@ -48,6 +48,7 @@ func encode(args ...string) string {
 }
 
 func (c *client) send(text string) {
+	c.SetDeadline(time.Now().Add(patience))
 	_, err := c.Write([]byte(text))
 	require.NoError(c.t, err)
 }
