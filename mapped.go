@@ -119,12 +119,20 @@ func (m *Mapped) Close() error {
 	return unmapFile(data)
 }
 
+// classic returns the Filter, or panics where there is nothing to ask any more: any answer would be wrong.
+func (m *Mapped) classic() *Filter {
+	if m.filter == nil {
+		panic("bloom: a Mapped that is closed, or was not opened, was asked")
+	}
+	return m.filter
+}
+
 // Contains reports whether key may be in the filter: false means that it definitely is not.
 func (m *Mapped) Contains(key []byte) bool {
 	if m.blocked != nil {
 		return m.blocked.Contains(key)
 	}
-	return m.filter.Contains(key)
+	return m.classic().Contains(key)
 }
 
 // ContainsString is [Mapped.Contains] of the bytes of key, without a copy.
@@ -150,7 +158,7 @@ func (m *Mapped) hasher() *hasher {
 	if m.blocked != nil {
 		return &m.blocked.hasher
 	}
-	return &m.filter.hasher
+	return &m.classic().hasher
 }
 
 // ContainsDigest is [Mapped.Contains] of the key that d was made from. It panics if d was made with
@@ -159,7 +167,7 @@ func (m *Mapped) ContainsDigest(d Digest) bool {
 	if m.blocked != nil {
 		return m.blocked.ContainsDigest(d)
 	}
-	return m.filter.ContainsDigest(d)
+	return m.classic().ContainsDigest(d)
 }
 
 // ContainsMany appends the answer of [Mapped.Contains] for each of keys to dst, as [Filter.ContainsMany] and
@@ -168,7 +176,7 @@ func (m *Mapped) ContainsMany(dst []bool, keys [][]byte) []bool {
 	if m.blocked != nil {
 		return m.blocked.ContainsMany(dst, keys)
 	}
-	return m.filter.ContainsMany(dst, keys)
+	return m.classic().ContainsMany(dst, keys)
 }
 
 // ContainsManyString is [Mapped.ContainsMany] for strings.
@@ -176,7 +184,7 @@ func (m *Mapped) ContainsManyString(dst []bool, keys []string) []bool {
 	if m.blocked != nil {
 		return m.blocked.ContainsManyString(dst, keys)
 	}
-	return m.filter.ContainsManyString(dst, keys)
+	return m.classic().ContainsManyString(dst, keys)
 }
 
 // Scheme returns how the filter hashes and places keys.
@@ -192,7 +200,7 @@ func (m *Mapped) sizing() *sizing {
 	if m.blocked != nil {
 		return &m.blocked.sizing
 	}
-	return &m.filter.sizing
+	return &m.classic().sizing
 }
 
 // Bits returns the number of bit positions.
@@ -200,7 +208,7 @@ func (m *Mapped) Bits() uint64 {
 	if m.blocked != nil {
 		return m.blocked.Bits()
 	}
-	return m.filter.Bits()
+	return m.classic().Bits()
 }
 
 // Hashes returns the number of positions that a key has.
@@ -208,7 +216,7 @@ func (m *Mapped) Hashes() int {
 	if m.blocked != nil {
 		return m.blocked.Hashes()
 	}
-	return m.filter.Hashes()
+	return m.classic().Hashes()
 }
 
 // SizeBytes returns the number of bytes that the bits take, in the file and, mapped or read, in memory.
@@ -216,7 +224,7 @@ func (m *Mapped) SizeBytes() uint64 {
 	if m.blocked != nil {
 		return m.blocked.SizeBytes()
 	}
-	return m.filter.SizeBytes()
+	return m.classic().SizeBytes()
 }
 
 // FillRatio returns the fraction of bits that are set. It reads every word.
@@ -230,7 +238,7 @@ func (m *Mapped) Len() uint64 {
 	if m.blocked != nil {
 		return m.blocked.Len()
 	}
-	return m.filter.Len()
+	return m.classic().Len()
 }
 
 // Info describes the filter; Kind is "Filter" or "Blocked". It reads every word.
@@ -238,5 +246,5 @@ func (m *Mapped) Info() Info {
 	if m.blocked != nil {
 		return m.blocked.Info()
 	}
-	return m.filter.Info()
+	return m.classic().Info()
 }
