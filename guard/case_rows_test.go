@@ -215,7 +215,10 @@ func TestCase17_LoadsThatFail(t *testing.T) {
 					}
 					g := newGuard(t, loader, func(o *options) { o.Cache, o.Observer, o.MaxLoads = cache, watch, 10 })
 					var wg sync.WaitGroup
-					for range 10 {
+					for i := range 10 {
+						if i == 1 {
+							synctest.Wait() // the first one has begun the load of all keys
+						}
 						wg.Go(func() {
 							if batch {
 								rows, err := g.GetMany(t.Context(), []int{1, 2, 77})

@@ -55,7 +55,7 @@ type load struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	live   atomic.Int64  // flights that are not settled
-	began  time.Duration // when the loader was called, by recent's clock
+	began  time.Duration // by recent's clock
 }
 
 // newLoad returns a load that has the values of ctx and not its end.

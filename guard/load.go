@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,44 +17,48 @@ const maxFills = 1024
 
 // fly runs the load l of flights fs, which has a slot, and stores what it brings.
 func (g *Guard[K, V]) fly(l *load, fs []*flight[K, V]) {
-	g.store(l, g.runAndRelease(l, fs))
-}
-
-func (g *Guard[K, V]) runAndRelease(l *load, fs []*flight[K, V]) []*flight[K, V] {
-	defer g.flights.release()
-	return g.run(l, fs)
+	g.store(l, g.run(l, fs, g.flights.release))
 }
 
 // flyEach runs the loads of flights fs, each of its own, one after the other in each of several
 // goroutines, of which every one has a slot.
 func (g *Guard[K, V]) flyEach(fs []*flight[K, V], goroutines int) {
-	var next atomic.Int64
-	var work func()
-	work = func() {
-		finished := false
-		defer func() {
-			if finished {
-				g.flights.release()
-			} else {
-				go work() // a loader ended the goroutine; the slot passes on
+	var taken atomic.Int64
+	taken.Store(int64(goroutines))
+	take := func() int { return int(taken.Add(1)) - 1 }
+	var work func(i int)
+	work = func(i int) {
+		for i < len(fs) {
+			f, next := fs[i], take()
+			release := func() {}
+			if next >= len(fs) {
+				release = g.flights.release
 			}
-		}()
-		for i := next.Add(1) - 1; i < int64(len(fs)); i = next.Add(1) - 1 {
-			f := fs[i]
-			landed := g.run(f.load, fs[i:i+1:i+1])
-			go g.store(f.load, landed)
+			func() {
+				finished := false
+				defer func() {
+					if !finished { // a loader ended the goroutine; the slot passes on
+						go work(next)
+					}
+				}()
+				landed := g.run(f.load, fs[i:i+1:i+1], release)
+				finished = true
+				go g.store(f.load, landed)
+			}()
+			i = next
 		}
-		finished = true
 	}
-	for range goroutines {
-		go work()
+	for i := range goroutines { // no more than there are flights
+		go work(i)
 	}
 }
 
-// run looks at the cache again where that is needed, calls the loader, and settles all flights,
-// also if the loader panics, ends the goroutine, or does not return in time. It returns the
-// flights whose entries are to be stored.
-func (g *Guard[K, V]) run(l *load, fs []*flight[K, V]) (landed []*flight[K, V]) {
+// run looks at the cache again where that is needed, calls the loader, calls release, and settles all
+// flights, also if the loader panics, ends the goroutine, or does not return in time. It returns
+// the flights whose entries are to be stored. Release comes before, so that a caller who has
+// got his answer finds the slot free.
+func (g *Guard[K, V]) run(l *load, fs []*flight[K, V], release func()) (landed []*flight[K, V]) {
+	l.began = g.recent.now() // no later than that, and before anybody gets an answer
 	defer l.cancel()
 	ctx, cancel := context.WithTimeout(l.ctx, g.opts.LoadTimeout)
 	defer cancel()
@@ -67,17 +73,19 @@ func (g *Guard[K, V]) run(l *load, fs []*flight[K, V]) (landed []*flight[K, V]) 
 	var entries []Entry[V]
 	var start time.Time // zero: the loader was not called
 	err := errGoexit
+	free := sync.OnceFunc(release)
 	defer func() {
+		free()
 		landed = g.land(fs, entries, err)
 		if !start.IsZero() {
 			g.loaded(fs, entries, time.Since(start), err)
 		}
 	}()
 	err = protect(func() (err error) {
-		if fs, err = g.recheck(ctx, fs); err != nil || l.live.Load() == 0 {
+		if fs, err = g.recheck(ctx, fs, free); err != nil || l.live.Load() == 0 {
 			return err
 		}
-		start, l.began = time.Now(), g.recent.now()
+		start = time.Now()
 		entries, err = g.call(ctx, fs)
 		return err
 	})
@@ -85,31 +93,32 @@ func (g *Guard[K, V]) run(l *load, fs []*flight[K, V]) (landed []*flight[K, V]) 
 }
 
 // recheck settles the flights whose entry has come into the cache since their callers looked,
-// and returns the others.
-func (g *Guard[K, V]) recheck(ctx context.Context, fs []*flight[K, V]) ([]*flight[K, V], error) {
-	var rest []*flight[K, V]
-	for i, f := range fs {
-		if !f.again {
-			if rest != nil {
-				rest = append(rest, f)
+// and returns the others. If there are none it calls release first.
+func (g *Guard[K, V]) recheck(ctx context.Context, fs []*flight[K, V], release func()) (rest []*flight[K, V], err error) {
+	if !slices.ContainsFunc(fs, func(f *flight[K, V]) bool { return f.again }) {
+		return fs, nil
+	}
+	entries := make(map[*flight[K, V]]Entry[V])
+	for _, f := range fs {
+		if f.again {
+			e, ok, err := g.cached(ctx, f.key)
+			if err != nil {
+				return fs, err
 			}
-			continue
+			if ok {
+				entries[f] = e
+				continue
+			}
 		}
-		if rest == nil {
-			rest = append(make([]*flight[K, V], 0, len(fs)), fs[:i]...)
-		}
-		e, ok, err := g.cached(ctx, f.key)
-		switch {
-		case err != nil:
-			return fs, err
-		case !ok:
-			rest = append(rest, f)
-		case f.settle(e, nil):
+		rest = append(rest, f)
+	}
+	if len(rest) == 0 {
+		release()
+	}
+	for f, e := range entries {
+		if f.settle(e, nil) {
 			f.end()
 		}
-	}
-	if rest == nil {
-		return fs, nil
 	}
 	return rest, nil
 }

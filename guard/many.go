@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (g *Guard[K, V]) GetMany(ctx context.Context, ks []K) (map[K]V, error) {
 	seated, errs := g.join(ctx, misses)
 	left := false
 	failed := map[*load]bool{}
-	for _, s := range seated {
+	collect := func(s seat[K, V]) {
 		e, waited, err := s.flight.wait(ctx)
 		if err == nil && !s.mine && g.outdated(s.flight, s.joined) {
 			e, err = g.load(ctx, s.key, s.hash, s.shard, s.seen)
@@ -61,6 +62,20 @@ func (g *Guard[K, V]) GetMany(ctx context.Context, ks []K) (map[K]V, error) {
 			failed[s.flight.load] = true
 			errs = append(errs, err)
 		}
+	}
+	for i, s := range seated {
+		select {
+		case <-s.flight.done:
+			collect(s)
+			continue
+		case <-ctx.Done():
+		}
+		// From the end, where loads have not begun: those in the front stand in their way until they
+		// are called off.
+		for _, s := range slices.Backward(seated[i:]) {
+			collect(s)
+		}
+		break
 	}
 	if left {
 		errs = append(errs, ctx.Err())
