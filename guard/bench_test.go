@@ -1,8 +1,11 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"iter"
 	"sync"
 	"testing"
@@ -101,9 +104,56 @@ func benchRejected[K comparable](b *testing.B, n int, change func(*Options[K, st
 	}
 }
 
+// Times of rejections, one by one, before a rebuild, while one after the other runs, and after. The clock's own
+// time, some tens of nanoseconds, is in all of them.
+func BenchmarkRebuildLatency(b *testing.B) {
+	for _, n := range []int{1_000_000, 10_000_000} {
+		g := benchGuard(b, n, nil, integer)
+		ks := rejectedKeys(b, g, integer)
+		for _, phase := range []string{"before", "during", "after"} {
+			b.Run(fmt.Sprintf("n=%d/%s", n, phase), func(b *testing.B) {
+				ctx, cancel := context.WithCancel(b.Context())
+				var wg sync.WaitGroup
+				rebuilds := 0
+				if phase == "during" {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							if _, err := g.Rebuild(ctx, evens(n, integer), RebuildOptions[int64]{Capacity: uint64(n)}); err == nil {
+								rebuilds++
+							}
+						}
+					})
+				}
+				var took [1 << 16]int // by nanoseconds; the last is for all that are longer
+				for i := 0; b.Loop(); i++ {
+					start := time.Now()
+					_, err := g.Get(ctx, ks[i%len(ks)])
+					took[min(int(time.Since(start)), len(took)-1)]++
+					if err != ErrAbsent && err != ErrNotFound { // a new filter has other false positives
+						b.Fatal(err)
+					}
+				}
+				cancel()
+				wg.Wait()
+				for _, q := range []float64{0.5, 0.99, 0.999} {
+					left := int(q * float64(b.N))
+					for ns, count := range took {
+						if left -= count; left < 0 {
+							b.ReportMetric(float64(ns), fmt.Sprintf("p%v-ns", 100*q))
+							break
+						}
+					}
+				}
+				b.ReportMetric(float64(rebuilds), "rebuilds")
+			})
+		}
+	}
+}
+
 func BenchmarkRejectedGetParallel(b *testing.B) {
 	g := benchGuard(b, 1_000_000, nil, integer)
 	ks := rejectedKeys(b, g, integer)
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		ctx := context.Background()
 		for i := 0; pb.Next(); i++ {
@@ -125,6 +175,31 @@ func BenchmarkMarkCreated(b *testing.B) {
 				b.Fatal(err)
 			}
 			i++
+		}
+	})
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	g := benchGuard(b, 10_000_000, func(o *Options[int64, string]) { o.Key = testKey }, integer)
+	var snapshot bytes.Buffer
+	if err := g.Snapshot(&snapshot); err != nil {
+		b.Fatal(err)
+	}
+	nothing := evens(0, integer)
+	b.Run("Snapshot", func(b *testing.B) {
+		b.SetBytes(int64(snapshot.Len()))
+		for b.Loop() {
+			if err := g.Snapshot(io.Discard); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Restore", func(b *testing.B) {
+		b.SetBytes(int64(snapshot.Len()))
+		for b.Loop() {
+			if _, err := g.Restore(b.Context(), bytes.NewReader(snapshot.Bytes()), nothing); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }
@@ -175,5 +250,41 @@ func BenchmarkMemory(b *testing.B) {
 			}
 			wg.Wait()
 		})
+	}
+}
+
+// A scan of n keys in several parts. Work is what reading a row costs beside, in hashes of 64 bytes of some 20 ns; a
+// driver of a database takes hundreds of nanoseconds a row.
+func BenchmarkScanInParts(b *testing.B) {
+	row := make([]byte, 64)
+	for _, n := range []int{1_000_000, 10_000_000} {
+		for _, work := range []int{0, 50} {
+			for _, parts := range []int{1, 2} {
+				b.Run(fmt.Sprintf("n=%d/work=%d/parts=%d", n, work, parts), func(b *testing.B) {
+					var scans []Scan[int]
+					for i := range parts {
+						scans = append(scans, func(context.Context, time.Time) iter.Seq2[int, error] {
+							return func(yield func(int, error) bool) {
+								for k := i; k < n; k += parts {
+									for range work {
+										crc32.Update(0, castagnoli, row)
+									}
+									if !yield(k, nil) {
+										return
+									}
+								}
+							}
+						})
+					}
+					g := newGuard(b, newDatabase(), func(o *options) { o.Capacity, o.ErrorRate = uint64(n), 0.01 })
+					for b.Loop() {
+						if _, err := g.Rebuild(b.Context(), nil, RebuildOptions[int]{Scans: scans}); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
+				})
+			}
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -237,31 +236,4 @@ func sameBits(t *testing.T, a, b *Guard[int, string]) bool {
 		return b.Bytes()[header:]
 	}
 	return bytes.Equal(words(a), words(b))
-}
-
-func BenchmarkScanInParts(b *testing.B) {
-	const n = 1_000_000
-	for _, parts := range []int{1, 2, 4} {
-		b.Run(fmt.Sprint("parts=", parts), func(b *testing.B) {
-			var scans []Scan[int]
-			for i := range parts {
-				scans = append(scans, func(context.Context, time.Time) iter.Seq2[int, error] {
-					return func(yield func(int, error) bool) {
-						for k := i; k < n; k += parts {
-							if !yield(k, nil) {
-								return
-							}
-						}
-					}
-				})
-			}
-			g := newGuard(b, newDatabase(), func(o *options) { o.Capacity, o.ErrorRate = n, 0.01 })
-			for b.Loop() {
-				if _, err := g.Rebuild(b.Context(), nil, RebuildOptions[int]{Scans: scans}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/key")
-		})
-	}
 }
