@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -181,16 +180,7 @@ func debug(c *conn, args [][]byte, _ do) reply {
 	if !ascii.Is(args[1], "reload") {
 		return unknownSubcommand("debug", args[1])
 	}
-	dir, err := os.MkdirTemp("", "bloomd")
-	if err != nil {
-		return errorReply("ERR " + err.Error())
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "keys")
-	if err = c.engine.Save(file); err == nil {
-		err = c.engine.Load(file)
-	}
-	if err != nil {
+	if err := c.engine.Reload(); err != nil {
 		return errorReply("ERR " + err.Error())
 	}
 	return okReply

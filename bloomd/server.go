@@ -198,8 +198,12 @@ func (s *Server) Serve(ln net.Listener) error {
 func (s *Server) admit(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closing.Load() {
+		nc.Close()
+		return
+	}
 	s.accepted.Add(1)
-	if s.closing.Load() || len(s.conns) >= s.MaxClients {
+	if len(s.conns) >= s.MaxClients {
 		s.running.Go(func() {
 			nc.SetDeadline(time.Now().Add(time.Second))
 			nc.Write([]byte("-ERR max number of clients reached\r\n"))

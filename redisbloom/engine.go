@@ -113,6 +113,18 @@ func lookUp(args [][]byte) (*command, Reply) {
 	return c, Reply{}
 }
 
+// stop waits for the commands that run and keeps others out until the function it returns is called.
+func (e *Engine) stop() (start func()) {
+	for i := range e.gates {
+		e.gates[i].Lock()
+	}
+	return func() {
+		for i := range e.gates {
+			e.gates[i].Unlock()
+		}
+	}
+}
+
 // gate returns the gate for a command. Which one makes no difference but to speed.
 func (e *Engine) gate(args [][]byte) *gate {
 	h := uint(0)
@@ -150,10 +162,7 @@ func (e *Engine) unchanged(w Watch) bool {
 // MULTI and EXEC are made of. If a command that may have changed one of the watched keys has been run since they were
 // looked at, it does not call f and returns false. In f use do and no method of the engine, which would wait for f.
 func (e *Engine) Exec(f func(do func(args ...[]byte) Reply), watched ...Watch) bool {
-	for i := range e.gates {
-		e.gates[i].Lock()
-		defer e.gates[i].Unlock()
-	}
+	defer e.stop()()
 	for _, w := range watched {
 		if !e.unchanged(w) {
 			return false

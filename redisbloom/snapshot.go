@@ -149,7 +149,11 @@ func (e *Engine) Load(path string) error {
 // memory, and for both the limit counts alone.
 func (e *Engine) ReadFrom(r io.Reader) (int64, error) {
 	counted := &countingReader{r: r}
-	err := e.read(bufio.NewReaderSize(counted, 1<<16))
+	s, err := e.read(bufio.NewReaderSize(counted, 1<<16))
+	if err == nil {
+		defer e.stop()() // no command sees a part of the keys
+		e.replace(s)
+	}
 	return counted.n, err
 }
 
@@ -173,36 +177,46 @@ type snapshot struct {
 	entries map[string]*entry
 }
 
-func (e *Engine) read(r *bufio.Reader) error {
-	s := snapshot{r: r, sum: crc32.New(castagnoli), limit: e.MaxMemory(), entries: map[string]*entry{}}
-	if err := s.start(); err != nil {
+// Reload writes all keys to memory and reads them back, while no command runs: it is there for tests of what Save
+// keeps. On an error nothing has changed.
+func (e *Engine) Reload() error {
+	defer e.stop()()
+	var file bytes.Buffer
+	if _, err := e.WriteTo(&file); err != nil {
 		return err
+	}
+	s, err := e.read(bufio.NewReader(&file))
+	if err == nil {
+		e.replace(s)
+	}
+	return err
+}
+
+func (e *Engine) read(r *bufio.Reader) (*snapshot, error) {
+	s := &snapshot{r: r, sum: crc32.New(castagnoli), limit: e.MaxMemory(), entries: map[string]*entry{}}
+	if err := s.start(); err != nil {
+		return nil, err
 	}
 	for {
 		more, err := s.next()
 		if err != nil {
-			return fmt.Errorf("key %d: %w", len(s.entries)+1, err)
+			return nil, fmt.Errorf("key %d: %w", len(s.entries)+1, err)
 		}
 		if !more {
 			break
 		}
 	}
 	if _, err := r.ReadByte(); err != io.EOF {
-		return fmt.Errorf("%w: bytes follow the last key", bloom.ErrCorrupt)
+		return nil, fmt.Errorf("%w: bytes follow the last key", bloom.ErrCorrupt)
 	}
-	e.replace(s.entries, s.used)
-	return nil
+	return s, nil
 }
 
-// replace gives the engine other keys.
-func (e *Engine) replace(entries map[string]*entry, used uint64) {
-	for i := range e.gates { // no command sees a part of them
-		e.gates[i].Lock()
-		defer e.gates[i].Unlock()
-	}
+// replace gives the engine other keys, while no command runs.
+func (e *Engine) replace(s *snapshot) {
 	flushAll(e, [][]byte{nil})
-	e.mem.used.Add(used)
-	for key, en := range entries {
+	e.mem.used.Add(s.used)
+	for key, en := range s.entries {
 		e.keys.shard(asBytes(key)).entries[key] = en
 	}
 }

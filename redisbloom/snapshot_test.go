@@ -101,6 +101,33 @@ func TestSaveAndLoad(t *testing.T) {
 	require.Error(t, e.Save(filepath.Join(path, "not a directory")))
 }
 
+// Reload changes nothing, and loses nothing that is added meanwhile.
+func TestReload(t *testing.T) {
+	e := mixed(t)
+	before := state(e)
+	require.NoError(t, e.Reload())
+	require.Equal(t, before, state(e))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 2000 {
+			if _, err := e.BFAdd("b", fmt.Sprint("new", i)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 20 {
+		require.NoError(t, e.Reload())
+	}
+	<-done
+	for i := range 2000 {
+		found, err := e.BFExists("b", fmt.Sprint("new", i))
+		require.NoError(t, err)
+		require.True(t, found)
+	}
+	checkMemory(t, e)
+}
+
 func TestReadFromOddReaders(t *testing.T) {
 	data := written(t, mixed(t))
 	for _, r := range []io.Reader{iotest.OneByteReader(bytes.NewReader(data)), iotest.HalfReader(bytes.NewReader(data)), iotest.DataErrReader(bytes.NewReader(data))} {
