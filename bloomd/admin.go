@@ -125,6 +125,7 @@ func (s *Server) sections() []infoSection {
 		{"Stats", []any{"total_connections_received", s.accepted.Load(), "total_commands_processed", s.commands.Load()}},
 		// The history of the data begins anew at each start, since what was not saved is lost.
 		{"Replication", []any{"role", "master", "connected_slaves", 0, "master_replid", s.runID}},
+		{"Cluster", []any{"cluster_enabled", 0}},
 		{"Modules", []any{"module", fmt.Sprintf("name=bf,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", moduleVersion)}},
 		{"Keyspace", keyspace},
 	}
