@@ -12,6 +12,8 @@ require (
 	modernc.org/sqlite v1.59.0
 )
 
+require go.uber.org/atomic v1.11.0 // indirect
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect

@@ -316,7 +316,7 @@ func transient(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, redis.ErrClosed), errors.Is(err, redis.TxFailedErr):
 		return false
-	case errors.Is(err, ErrUnknown), errors.Is(err, ErrSuperseded), errors.Is(err, guard.ErrShortScan):
+	case err == errAgain, err == errDone, errors.Is(err, ErrUnknown), errors.Is(err, ErrSuperseded):
 		return false
 	case errors.As(err, &reply):
 		for _, prefix := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "BUSY", "ERR max number of clients"} {
