@@ -163,24 +163,29 @@ func (b *bitset) byteLen() uint64 { return b.n/8 + (b.n%8+7)/8 }
 // appendBytes appends the bits with bit i in byte i/8 at i%8 from the least
 // significant, which is how RedisBloom keeps them.
 func (b *bitset) appendBytes(dst []byte) []byte {
-	return b.appendWords(dst, binary.LittleEndian.AppendUint64)
-}
-
-// appendRedisString appends the bits in the order of Redis's SETBIT and GETBIT:
-// bit i in byte i/8 at i%8 from the most significant.
-func (b *bitset) appendRedisString(dst []byte) []byte {
-	return b.appendWords(dst, func(dst []byte, w uint64) []byte {
-		return binary.BigEndian.AppendUint64(dst, bits.Reverse64(w))
-	})
-}
-
-func (b *bitset) appendWords(dst []byte, put func([]byte, uint64) []byte) []byte {
 	end := len(dst) + int(b.byteLen())
 	dst = slices.Grow(dst, len(b.words)*8)
 	for _, w := range b.words {
-		dst = put(dst, w)
+		dst = binary.LittleEndian.AppendUint64(dst, w)
 	}
 	return dst[:end]
+}
+
+// appendRedisString appends bytes from … to−1 of the bits in the order of Redis's SETBIT and
+// GETBIT: bit i in byte i/8 at i%8 from the most significant.
+func (b *bitset) appendRedisString(dst []byte, from, to uint64) []byte {
+	dst = slices.Grow(dst, int(to-from))
+	for at := from; at < to; {
+		w := b.words[at/8]
+		if at%8 == 0 && to-at >= 8 {
+			dst = binary.BigEndian.AppendUint64(dst, bits.Reverse64(w))
+			at += 8
+			continue
+		}
+		dst = append(dst, bits.Reverse8(uint8(w>>(at%8*8))))
+		at++
+	}
+	return dst
 }
 
 // setRedisString fills the bits from the form appendRedisString writes. It refuses another

@@ -70,7 +70,7 @@ func TestBitsetBytes(t *testing.T) {
 			b.set(r.Uint64N(n))
 		}
 		little := b.appendBytes([]byte("x"))[1:]
-		redis := b.appendRedisString([]byte("x"))[1:]
+		redis := b.appendRedisString([]byte("x"), 0, b.byteLen())[1:]
 		require.Len(t, little, int(n+7)/8)
 		require.Len(t, redis, int(n+7)/8)
 		for i := range n {

@@ -395,7 +395,17 @@ func newCuckooRedis(p cuckooParams) (*Cuckoo, error) {
 // that GETBIT key i reads, so the positions of a key can be asked for, one
 // GETBIT each, where the string was SET. It is a new slice of Bits/8 bytes, rounded
 // up. A Redis string holds 2^32 bits; a larger filter's has no place there.
-func (f *Filter) RedisBitmap() []byte { return f.bits.appendRedisString(nil) }
+func (f *Filter) RedisBitmap() []byte { return f.bits.appendRedisString(nil, 0, f.bits.byteLen()) }
+
+// AppendRedisBitmap appends bytes from … to−1 of [Filter.RedisBitmap] to dst, as many as there are,
+// and returns the extended slice: for a large filter that is sent in pieces. It allocates only when dst
+// is short of room.
+func (f *Filter) AppendRedisBitmap(dst []byte, from, to uint64) []byte {
+	if to = min(to, f.bits.byteLen()); from >= to {
+		return dst
+	}
+	return f.bits.appendRedisString(dst, from, to)
+}
 
 // FromRedisBitmap makes a filter from a Redis string whose bit i, by GETBIT, is
 // bit i of the filter: what [Filter.RedisBitmap] returns, or what SETBIT made at the

@@ -509,6 +509,26 @@ for line in sys.stdin: print(repr(abs(math.log(float(line)) / 0.480453013918201)
 	require.LessOrEqual(t, off, 5*len(rates)/20_000)
 }
 
+func TestAppendRedisBitmap(t *testing.T) {
+	for _, bits := range []uint64{1, 9, 64, 130, 1000} {
+		f := Must(NewWithSize(bits, 3))
+		for i := range uint64(bits / 4) {
+			f.AddUint64(i)
+		}
+		all := f.RedisBitmap()
+		for from := range uint64(len(all) + 2) {
+			for to := range uint64(len(all) + 2) {
+				want := []byte("x")
+				if from < min(to, uint64(len(all))) {
+					want = append(want, all[from:min(to, uint64(len(all)))]...)
+				}
+				require.Equal(t, want, f.AppendRedisBitmap([]byte("x"), from, to))
+			}
+		}
+	}
+	require.Empty(t, new(Filter).AppendRedisBitmap(nil, 0, 9))
+}
+
 func TestRedisBitmap(t *testing.T) {
 	for _, s := range allSchemes {
 		for _, bits := range []uint64{1, 9, 64, 1000, 412_256} {

@@ -299,11 +299,11 @@ func (b *Bitmap) PushFrom(ctx context.Context, source func(context.Context) (*bl
 	if err := b.same(f); err != nil {
 		return err
 	}
-	data := f.RedisBitmap()
-	total := uint64(len(data))
+	var chunk []byte
+	total := b.bytes()
 	keys := []string{b.next, b.build, b.next + ".a", b.next + ".b"}
 	for at := uint64(0); at < total; at += pushChunk {
-		chunk := data[at:min(total, at+pushChunk)]
+		chunk = f.AppendRedisBitmap(chunk[:0], at, at+pushChunk)
 		if len(bytes.TrimLeft(chunk, "\x00")) > 0 { // the new bitmap is zeros
 			err := t.do(ctx, func() error {
 				reply, err := scriptMerge.Run(ctx, b.client, keys, by.id, b.bytes(), at, chunk).Text()
