@@ -322,7 +322,8 @@ func (f *Filter) AddManyString(dst []bool, keys []string) []bool {
 // ContainsMany appends the answer of [Filter.Contains] for each of keys to dst. It
 // returns the extended slice and allocates only when dst is short of room. In a filter
 // that is much larger than the caches it takes about a third of the time of single
-// lookups for absent keys, and half for present ones; in cache, four fifths and as much.
+// lookups for absent keys, and three fifths for present ones; in cache, four fifths and as
+// much.
 func (f *Filter) ContainsMany(dst []bool, keys [][]byte) []bool {
 	return containsBatches(f, dst, keys)
 }

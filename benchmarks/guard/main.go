@@ -59,7 +59,7 @@ type plan struct {
 var (
 	full = plan{
 		count: 10, time: 50 * time.Millisecond, sizes: []int{1e5, 1e6, 1e7}, asked: 1 << 16, lookups: 1e6, rows: 1e6, loads: []float64{0.5, 0.8, 1, 1.5},
-		rebuilt: 1e7, repeats: 5, around: time.Second, rounds: 20, callers: 1000,
+		rebuilt: 1e7, repeats: 3, around: time.Second, rounds: 20, callers: 1000,
 	}
 	quick = plan{
 		count: 3, time: 20 * time.Millisecond, sizes: []int{1e5, 1e6}, asked: 1 << 16, lookups: 1e5, rows: 1e5, loads: []float64{0.5, 0.8, 1, 1.5},
