@@ -5,6 +5,9 @@ go 1.26
 require (
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/redbloom-go/bloom v0.0.0
+	github.com/redbloom-go/bloom/bloomd v0.0.0
+	github.com/redbloom-go/bloom/goredis v0.0.0
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/term v0.44.0
