@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,42 @@ func (c slowSet) Set(ctx context.Context, k int, e Entry[string], ttl time.Durat
 	err := c.hookedCache.Set(ctx, k, e, ttl)
 	c.pause(set)
 	return err
+}
+
+// A cache stores a row longer than a load may take, and then fails to take it back. A row that was deleted meanwhile does
+// not come back: who marks it waits for all that are still storing.
+func TestCase14_RowOfAnExpiredFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, cache := newDatabase(5), newHookedCache()
+		g := newGuard(t, db, func(o *options) { o.Cache = cache })
+		var down atomic.Bool
+		cache.beforeSet = func(_ context.Context, _ int, e Entry[string]) error {
+			if !e.Missing {
+				time.Sleep(10 * g.opts.LoadTimeout) // deaf
+				down.Store(true)
+			}
+			return nil
+		}
+		cache.beforeDelete = func(context.Context, int) error {
+			if down.CompareAndSwap(true, false) {
+				return errors.New("down")
+			}
+			return nil
+		}
+		requireRow(t, g, 5)
+		time.Sleep(3 * g.opts.LoadTimeout)
+		requireRow(t, g, 5) // by a second flight, which is to be late as well
+		time.Sleep(3 * g.opts.LoadTimeout)
+		db.remove(5)
+		require.NoError(t, g.MarkDeleted(t.Context(), 5))
+		for range 20 {
+			_, err := g.Get(t.Context(), 5)
+			require.Equal(t, ErrNotFound, err)
+			time.Sleep(g.opts.LoadTimeout)
+		}
+		synctest.Wait()
+		require.Empty(t, g.flights.shard(g.keys.hash(5)).late)
+	})
 }
 
 // A row that is created while the cache is slow: Create waits for it, but not for ever.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ type flights[K comparable, V any] struct {
 type flightShard[K comparable, V any] struct {
 	mu     sync.Mutex // held for some map operations, never while anything is waited for
 	flying map[K]*flight[K, V]
+	late   map[K][]*flight[K, V] // fenced while their entries were being stored, which goes on
 
 	// ended counts the flights whose entry was stored. A caller that missed the cache and then
 	// finds no flight need look at the cache again only if it has moved.
@@ -47,6 +49,7 @@ type flight[K comparable, V any] struct {
 	settled bool
 	fenced  bool
 	stored  chan struct{} // closed when the entry is stored; nil before that begins
+	ended   bool          // stored is closed
 }
 
 // load is one call of the loader, for one flight or for a batch of them. Its context ends
@@ -69,6 +72,7 @@ func newFlights[K comparable, V any](limit int) *flights[K, V] {
 	f := &flights[K, V]{limit: int64(limit)}
 	for i := range f.shards {
 		f.shards[i].flying = make(map[K]*flight[K, V])
+		f.shards[i].late = make(map[K][]*flight[K, V])
 	}
 	return f
 }
@@ -167,28 +171,35 @@ func (f *flight[K, V]) settleLocked(e Entry[V], err error) (store bool) {
 	return true
 }
 
-// fenceLocked takes f out of the map and marks its entry as not to be stored.
+// fenceLocked takes f out of the map and marks its entry as not to be stored, or, where that has begun, to be
+// deleted again.
 func (f *flight[K, V]) fenceLocked() {
+	if f.fenced {
+		return
+	}
 	f.fenced = true
 	if f.shard.flying[f.key] == f {
 		delete(f.shard.flying, f.key)
 	}
+	if f.stored != nil && !f.ended {
+		f.shard.late[f.key] = append(f.shard.late[f.key], f)
+	}
 }
 
-// fence takes the flight of k away, if there is one. If its entry is being stored at this
-// moment it returns a channel that is closed afterwards: then the entry is to be deleted.
-func (s *flightShard[K, V]) fence(k K) (storing <-chan struct{}) {
+// fence takes the flight of k away, if there is one. It returns channels that are closed when the
+// entries which are being stored at this moment, its own and those of earlier flights, are
+// stored: then the entry is to be deleted. A cache may take longer to store than anybody has
+// patience, so there can be several.
+func (s *flightShard[K, V]) fence(k K) (storing []<-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.flying[k]
-	if f == nil {
-		return nil
+	if f := s.flying[k]; f != nil {
+		f.fenceLocked()
 	}
-	f.fenceLocked()
-	if f.stored == nil {
-		return nil
+	for _, f := range s.late[k] {
+		storing = append(storing, f.stored)
 	}
-	return f.stored
+	return storing
 }
 
 // isFenced reports whether f was fenced, which it may be while its entry is being stored.
@@ -202,8 +213,14 @@ func (f *flight[K, V]) isFenced() bool {
 func (f *flight[K, V]) end() {
 	f.shard.mu.Lock()
 	defer f.shard.mu.Unlock()
+	f.ended = true
 	if f.shard.flying[f.key] == f {
 		delete(f.shard.flying, f.key)
+	}
+	if rest := slices.DeleteFunc(f.shard.late[f.key], func(l *flight[K, V]) bool { return l == f }); len(rest) > 0 {
+		f.shard.late[f.key] = rest
+	} else {
+		delete(f.shard.late, f.key)
 	}
 	f.shard.ended.Add(1)
 	close(f.stored)

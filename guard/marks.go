@@ -57,8 +57,8 @@ func (g *Guard[K, V]) Announce(ctx context.Context, ks ...K) error {
 
 // MarkCreated tells the guard of rows after they were committed, created or changed. It adds the keys
 // to the filters, a second time if they were announced, since a rebuild may have begun in
-// between; it sees to it that no load which began before stores what it found, waiting for one
-// that is storing at this moment; and it removes what the cache has for the keys. When it has
+// between; it sees to it that no load which began before stores what it found, waiting for those
+// that are storing at this moment; and it removes what the cache has for the keys. When it has
 // returned nil, every Get in this process that begins later sees the row.
 //
 // Call it before the row is spoken of to anybody. On error the keys are in the filters of the
@@ -163,14 +163,12 @@ func (g *Guard[K, V]) checkThreshold(gen *generation) {
 func (g *Guard[K, V]) forget(ctx context.Context, ks []K, remove func(context.Context, []K) error) error {
 	var err error
 	for _, k := range ks {
-		storing := g.flights.shard(g.keys.hash(k)).fence(k)
-		if storing == nil {
-			continue
-		}
-		select {
-		case <-storing:
-		case <-ctx.Done():
-			err = ctx.Err()
+		for _, storing := range g.flights.shard(g.keys.hash(k)).fence(k) {
+			select {
+			case <-storing:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
 		}
 	}
 	if err = errors.Join(err, protect(func() error { return remove(ctx, ks) })); err != nil {
