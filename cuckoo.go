@@ -437,8 +437,8 @@ func (c *Cuckoo) Buckets() uint64 {
 
 // SubFilter describes one sub-filter of a [Cuckoo].
 type SubFilter struct {
-	Buckets   uint64
-	Slots     uint64
+	Buckets   uint64 // of two of which a key has one slot
+	Slots     uint64 // in all buckets
 	Len       uint64 // slots that hold a key
 	SizeBytes uint64
 	ErrorRate float64 // expected now

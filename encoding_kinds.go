@@ -379,9 +379,9 @@ func (f *Filter) WriteTo(w io.Writer) (int64, error) { return writeRecord(w, f) 
 // one record and not a byte more, and returns the number of bytes read. [Read] returns a new filter, takes
 // options, and says which errors there are.
 //
-// A record in the [SipHash] scheme is read by a filter that has its key, and such a filter reads no other: make one with
-// the same key first, or use Read. A [Scalable] or a [Cuckoo] made WithMaxBytes keeps that limit, and refuses records
-// that pass it.
+// A record in the [SipHash] scheme is read by a filter that has its key, and such a filter reads no other:
+// make one with the same key first, or use Read. A [Scalable] or a [Cuckoo] made WithMaxBytes keeps that
+// limit, and refuses records that pass it.
 //
 // What the record claims is checked before it is believed: from an [*os.File], [*bytes.Reader],
 // [*bytes.Buffer] or [*strings.Reader], whose length is known, the bits are allocated once; from other

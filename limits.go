@@ -5,10 +5,10 @@ import "math/bits"
 // This file has what a keyspace of filters asks of them: how much memory the next growth
 // takes, and limits that follow from what all filters use together.
 
-// SetMaxBytes bounds what all links together may take from now on, in bytes, as
-// [WithMaxBytes] does at construction: also for a filter from a [ScalableLoader], which has no
-// limit; one that was read has the limit it was written with. What is there stays, even where it is more; growth past the limit
-// is refused with [ErrTooLarge]. Goroutines: as for Add.
+// SetMaxBytes bounds what all links together may take from now on, in bytes, as [WithMaxBytes] does at
+// construction: also for a filter from a [ScalableLoader], which has no limit; one that was read has the
+// limit it was written with. What is there stays, even where it is more; growth past the limit is refused
+// with [ErrTooLarge]. Goroutines: as for Add.
 func (s *Scalable) SetMaxBytes(limit uint64) { s.maxBytes = limit }
 
 // GrowthBytes returns the memory that the next link will take, in bytes, whatever the

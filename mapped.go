@@ -6,35 +6,35 @@ import (
 	"os"
 )
 
-// Mapped is a [Filter] or a [Blocked] in a file, for reading. On Linux, macOS and the BSDs, where words are little-endian, the file
-// is mapped into memory: opening takes no memory of its own, however many processes open the same file they have
-// one copy of it, and the system may give the memory to others and read the file again. On other systems a
-// Mapped reads the file into memory.
+// Mapped is a [Filter] or a [Blocked] in a file, for reading. On Linux, macOS and the BSDs, where words are
+// little-endian, the file is mapped into memory: opening takes no memory of its own, however many processes
+// open the same file they have one copy of it, and the system may give the memory to others and read the file
+// again. On other systems a Mapped reads the file into memory.
 //
-// Any number of goroutines may use it at once; nobody may use it once Close has been called. Lookups cost what they do in the
-// filter, and those that touch a page for the first time wait for the disk. They never allocate. Make
-// one with [OpenMapped]; the zero value panics.
+// Any number of goroutines may use it at once; nobody may use it once Close has been called. Lookups cost
+// what they do in the filter, and those that touch a page for the first time wait for the disk. They never
+// allocate. Make one with [OpenMapped]; the zero value panics.
 //
-// The file must not change while it is mapped. [Save] leaves it alone, since it puts another one in its place: what is mapped stays the
-// old filter, until OpenMapped is called again. Writing into the file changes answers, to wrong ones; truncating it
-// ends the process when a lookup reaches what is gone (SIGBUS, "unexpected fault address"), unless
-// [runtime/debug.SetPanicOnFault] makes that a panic.
+// The file must not change while it is mapped. [Save] leaves it alone, since it puts another one in its
+// place: what is mapped stays the old filter, until OpenMapped is called again. Writing into the file changes
+// answers, to wrong ones; truncating it ends the process when a lookup reaches what is gone (SIGBUS,
+// "unexpected fault address"), unless [runtime/debug.SetPanicOnFault] makes that a panic.
 type Mapped struct {
 	filter  *Filter // or else
 	blocked *Blocked
 	data    []byte // the mapping, if it is one
 }
 
-// WithoutVerify makes [OpenMapped] trust the bits of the file: it checks the header and the length, but
-// does not read the rest for its checksum. That makes opening a large file a matter of microseconds. A bit that is wrong there makes
-// a filter that answers wrongly, "absent" for present keys included.
+// WithoutVerify makes [OpenMapped] trust the bits of the file: it checks the header and the length, but does
+// not read the rest for its checksum. That makes opening a large file a matter of microseconds. A bit that is
+// wrong there makes a filter that answers wrongly, "absent" for present keys included.
 func WithoutVerify() Option {
 	return func(c *config) { c.given |= optWithoutVerify }
 }
 
-// OpenMapped opens a file that holds one [Filter] or [Blocked], as [Save] wrote it, and nothing else. It reads the whole
-// file once, to verify it, unless [WithoutVerify] is given. [WithMaxBytes] refuses larger filters. Errors are those of
-// [Read] and of the file system; a filter of another kind is [ErrMismatch].
+// OpenMapped opens a file that holds one [Filter] or [Blocked], as [Save] wrote it, and nothing else. It
+// reads the whole file once, to verify it, unless [WithoutVerify] is given. [WithMaxBytes] refuses larger
+// filters. Errors are those of [Read] and of the file system; a filter of another kind is [ErrMismatch].
 func OpenMapped(path string, opts ...Option) (*Mapped, error) {
 	c, err := configure(opts, readOptions|optWithoutVerify)
 	if err != nil {

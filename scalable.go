@@ -63,10 +63,10 @@ const DefaultTightening = 0.8
 
 const scalableOptions = optScheme | optSeed | optKey | optMaxBytes | optGrowth | optTightening | optNonScaling
 
-// WithTightening sets the rate of each link of a native [Scalable] to ratio times that
-// of the link before; strictly between 0 and 1, [DefaultTightening] by default. The
-// first link gets 1 − ratio of the whole rate: a low ratio makes it small, a high one
-// makes later links cheaper, and one very close to 1 makes all of them large. The RedisBloom scheme always has 0.5 and takes no other.
+// WithTightening sets the rate of each link of a native [Scalable] to ratio times that of the link before;
+// strictly between 0 and 1, [DefaultTightening] by default. The first link gets 1 − ratio of the whole rate:
+// a low ratio makes it small, a high one makes later links cheaper, and one very close to 1 makes all of them
+// large. The RedisBloom scheme always has 0.5 and takes no other.
 func WithTightening(ratio float64) Option {
 	return func(c *config) { c.tightening, c.given = ratio, c.given|optTightening }
 }

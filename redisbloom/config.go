@@ -81,8 +81,8 @@ func (e *Engine) ConfigGet(patterns ...string) map[string]string {
 	return SelectParameters(all, patterns)
 }
 
-// SelectParameters returns those of all, whose names are in lower case, that match one of the patterns. Where a pattern is a
-// name, the server's CONFIG GET repeats it as it was written.
+// SelectParameters returns those of all, whose names are in lower case, that match one of the patterns. Where
+// a pattern is a name, the server's CONFIG GET repeats it as it was written.
 func SelectParameters(all map[string]string, patterns []string) map[string]string {
 	got := map[string]string{}
 	for _, pattern := range patterns {

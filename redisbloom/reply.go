@@ -30,11 +30,11 @@ const (
 // Reply is the answer to a command, in the form that both versions of the protocol are
 // written from. It is a value: nothing that happens to the engine later changes it.
 type Reply struct {
-	Kind  Kind
-	Int   int64
-	Float float64
-	Str   string
-	Elems []Reply
+	Kind  Kind    // tells which of the others is used
+	Int   int64   // Int, Bool
+	Float float64 // Double
+	Str   string  // Simple, Error, Bulk, Text
+	Elems []Reply // Array, Set, Map, Fields
 }
 
 // Err returns the error that the reply is, of type [ErrorReply], or nil for a reply of another

@@ -2,19 +2,19 @@ package redisbloom
 
 // BFReserveOptions are the options of BF.RESERVE.
 type BFReserveOptions struct {
-	Capacity   int64
-	Error      float64
-	Expansion  int64 // 0: the setting bf-expansion-factor
-	NonScaling bool
+	Capacity   int64   // items, 1 … 2^30
+	Error      float64 // the rate of false positives, a ratio between 0 and 1
+	Expansion  int64   // 0: the setting bf-expansion-factor
+	NonScaling bool    // refuses items past Capacity
 }
 
 // BFInsertOptions are the options of BF.INSERT. What is 0 has its setting's value.
 type BFInsertOptions struct {
 	Capacity   int64
-	Error      float64
+	Error      float64 // the rate of false positives, a ratio between 0 and 1
 	Expansion  int64
-	NonScaling bool
-	NoCreate   bool
+	NonScaling bool // refuses items past Capacity
+	NoCreate   bool // an error where there is no filter
 }
 
 // BFInfo is the answer of BF.INFO.

@@ -11,7 +11,7 @@ type CFReserveOptions struct {
 // CFInsertOptions are the options of CF.INSERT. A Capacity of 0 is the setting cf-initial-size.
 type CFInsertOptions struct {
 	Capacity int64
-	NoCreate bool
+	NoCreate bool // an error where there is no filter
 }
 
 // CFInfo is the answer of CF.INFO.
@@ -21,9 +21,9 @@ type CFInfo struct {
 	NumFilters       int64 // sub-filters
 	NumItemsInserted int64 // items that are there
 	NumItemsDeleted  int64 // since the last compaction
-	BucketSize       int64
-	ExpansionRate    int64
-	MaxIteration     int64
+	BucketSize       int64 // slots
+	ExpansionRate    int64 // buckets of a sub-filter over those of the one before; 0 for a fixed size
+	MaxIteration     int64 // moves that one insertion may make
 }
 
 // CFReserve makes an empty cuckoo filter for capacity items: twice the bucket size … 2^30. The errors are

@@ -1,7 +1,6 @@
 package redisbloom
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -159,18 +158,4 @@ func TestTypedKeys(t *testing.T) {
 	require.Equal(t, int64(1), e.Del("s", "none"))
 	e.FlushAll()
 	require.Zero(t, e.Len())
-}
-
-func ExampleEngine() {
-	e := New()
-	e.BFReserve("seen", 0.001, 1_000_000)
-	fmt.Println(e.BFAdd("seen", "alice"))
-	fmt.Println(e.BFExists("seen", "alice"))
-	fmt.Println(e.BFExists("seen", "bob"))
-	fmt.Printf("%q\n", e.Do([]byte("bf.exists"), []byte("seen"), []byte("alice")).Append(nil, 3))
-	// Output:
-	// true <nil>
-	// true <nil>
-	// false <nil>
-	// "#t\r\n"
 }

@@ -29,8 +29,8 @@ func Letter(arg []byte, i int) byte {
 	return 0
 }
 
-// Find returns what a table has under name, in any case; the zero value if there is nothing. Keys of the table are in lower
-// case and of at most 32 bytes. It does not allocate.
+// Find returns what a table has under name, in any case; the zero value if there is nothing. Keys of the
+// table are in lower case and of at most 32 bytes. It does not allocate.
 func Find[V any](table map[string]V, name []byte) (v V) {
 	var buf [32]byte
 	if len(name) > len(buf) {
