@@ -57,10 +57,10 @@ type ScanOptions[K comparable] struct {
 	Slack time.Duration
 }
 
-// NewScan makes a scan of a table that reads through db, a page at a time: no query is long, no
-// transaction stays open, and memory holds a page. A row that is inserted meanwhile may be missed, one that
-// was there before the scan was called, and whose key stays the same, is not. To read in several goroutines, make several with
-// conditions in Query that share the keys out, and hand them to guard.RebuildOptions.Scans.
+// NewScan makes a scan of a table that reads through db, a page at a time: no query is long, no transaction
+// stays open, and memory holds a page. A row that is inserted meanwhile may be missed, one that was there
+// before the scan was called, and whose key stays the same, is not. To read in several goroutines, make
+// several with conditions in Query that share the keys out, and hand them to guard.RebuildOptions.Scans.
 //
 // The error wraps [bloom.ErrInvalid].
 func NewScan[K comparable](db Querier, o ScanOptions[K]) (guard.Scan[K], error) {

@@ -39,8 +39,8 @@ func TestAPI(t *testing.T) {
 	gone, added := without(committed, lines), without(lines, committed)
 	if len(gone)+len(added) > 0 {
 		t.Errorf("the exported names are others than in %s. What is gone or changed breaks users; what is new goes into "+
-			"CHANGELOG.md. Then: go test ./internal/checks -run TestAPI -update\ngone:\n\t%s\nnew:\n\t%s",
-			listing, strings.Join(gone, "\n\t"), strings.Join(added, "\n\t"))
+			"CHANGELOG.md. Then: go test ./internal/checks -run TestAPI -update\n%d gone:\n\t%s\n%d new:\n\t%s",
+			listing, len(gone), strings.Join(gone, "\n\t"), len(added), strings.Join(added, "\n\t"))
 	}
 }
 
@@ -58,7 +58,8 @@ func without(a, b []string) (rest []string) {
 	return rest
 }
 
-// api returns a line for every exported name of a package: a function, a method, a type, a field, a constant, a variable.
+// api returns a line for every exported name of a package: a function, a method, a type, a field, a constant,
+// a variable.
 func api(t *testing.T, p documentedPackage) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	text := func(n any) string {

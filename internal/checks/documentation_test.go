@@ -133,7 +133,8 @@ func baseType(e ast.Expr) ast.Expr {
 	return e
 }
 
-// What these examples do needs a Redis server, so they are compiled and not run. The programs of examples/redis are run.
+// What these examples do needs a Redis server, so they are compiled and not run. The programs of
+// examples/redis are run.
 var needRedis = []string{"goredis"}
 
 // What these have is shown where there is what it needs: a driver of a database in examples/sqlload, and a client of

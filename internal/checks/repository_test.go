@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,9 +96,19 @@ func packages(t *testing.T) (all []documentedPackage) {
 			require.NoError(t, err)
 			parsed = append(parsed, f)
 		}
-		p, err := doc.NewFromFiles(fset, parsed, path.Join(module, dir))
+		// All declarations, and not the exported ones only: those leave out methods that come from an embedded type in
+		// an embedded type.
+		p, err := doc.NewFromFiles(fset, parsed, path.Join(module, dir), doc.AllDecls)
 		require.NoError(t, err)
+		p.Funcs = slices.DeleteFunc(p.Funcs, unexported)
+		p.Types = slices.DeleteFunc(p.Types, func(typ *doc.Type) bool { return !token.IsExported(typ.Name) })
+		for _, typ := range p.Types {
+			typ.Funcs = slices.DeleteFunc(typ.Funcs, unexported)
+			typ.Methods = slices.DeleteFunc(typ.Methods, unexported)
+		}
 		all = append(all, documentedPackage{p, dir, fset})
 	}
 	return all
 }
+
+func unexported(f *doc.Func) bool { return !token.IsExported(f.Name) }

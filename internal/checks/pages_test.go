@@ -1,0 +1,111 @@
+package checks
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#{1,6} +(.*)$`)
+	code    = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+)
+
+// Links of a page to another, to a heading or to a file or a directory of the repository lead there. Those to
+// elsewhere are not followed.
+func TestLinks(t *testing.T) {
+	count := 0
+	walk(t, ".md", func(page string) {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
+			target, anchor, anchored := strings.Cut(m[1], "#")
+			if strings.Contains(target, ":") {
+				continue
+			}
+			count++
+			name := page
+			if target != "" {
+				name = path.Join(path.Dir(page), target)
+			}
+			_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+			if assert.NoError(t, err, "%s: link to %s", page, m[1]) && anchored {
+				assert.Contains(t, anchors(read(t, name)), anchor, "%s: link to %s", page, m[1])
+			}
+		}
+	})
+	require.Greater(t, count, 40)
+}
+
+// anchors returns the names under which the headings of a page can be linked to.
+func anchors(page string) (all []string) {
+	for _, m := range heading.FindAllStringSubmatch(regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page, ""), -1) {
+		all = append(all, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1]))
+	}
+	return all
+}
+
+// Text that is read as it is written has lines that an editor shows whole.
+const columns = 120
+
+// Where lines are longer still. Nothing is added to this list.
+var longLines = []string{"docs/BENCHMARKS.md", "docs/BLOOMD.md", "docs/GOREDIS.md", "docs/TUNING.md", "bloomd/", "goredis/"}
+
+func hasLongLines(name string) bool {
+	return slices.ContainsFunc(longLines, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// Tables, code, links and pictures on a line of their own are as long as they have to be. In Chinese a paragraph is one
+// line, since a line break would become a space.
+func TestLinesOfPages(t *testing.T) {
+	walk(t, ".md", func(page string) {
+		if strings.HasSuffix(page, ".zh-CN.md") || strings.Contains(page, "testdata/") || hasLongLines(page) {
+			return
+		}
+		number := 0
+		fenced := false
+		for line := range strings.Lines(read(t, page)) {
+			number++
+			line = strings.TrimSuffix(line, "\n")
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+			}
+			if fenced || strings.HasPrefix(strings.TrimSpace(line), "|") || strings.HasPrefix(line, "    ") {
+				continue
+			}
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), columns, "%s:%d", page, number)
+		}
+		assert.False(t, fenced, "%s: a block of code has no end", page)
+	})
+}
+
+func TestLinesOfComments(t *testing.T) {
+	walk(t, ".go", func(file string) {
+		if hasLongLines(file) {
+			return
+		}
+		number := 0
+		for line := range strings.Lines(read(t, file)) {
+			number++
+			if strings.HasPrefix(strings.TrimSpace(line), "//") {
+				assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns, "%s:%d", file, number)
+			}
+		}
+	})
+}
