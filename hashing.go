@@ -252,6 +252,23 @@ func newLayout(p Params, c config) layout {
 
 func (l *layout) params() Params { return Params{l.mod.m, l.k, l.scheme} }
 
+// The next four are the hasher's. Documentation lists the methods of what a type embeds, but not of what that
+// embeds in turn.
+
+// Scheme returns how the filter hashes and places keys.
+func (l *layout) Scheme() Scheme { return l.scheme }
+
+// Digest hashes key for every filter with the same scheme and seed, or key of [SipHash]; in the RedisBloom
+// scheme a [Cuckoo] hashes differently from the others. It does not allocate, and may be called from several
+// goroutines at any time.
+func (l *layout) Digest(key []byte) Digest { return l.hasher.Digest(key) }
+
+// DigestString is Digest of the bytes of key, without a copy.
+func (l *layout) DigestString(key string) Digest { return l.hasher.DigestString(key) }
+
+// DigestUint64 is Digest of the 8 bytes of key, least significant first.
+func (l *layout) DigestUint64(key uint64) Digest { return l.hasher.DigestUint64(key) }
+
 // Bits returns m, the number of bit positions (of counters in a [Counting]).
 func (l *layout) Bits() uint64 { return l.mod.m }
 

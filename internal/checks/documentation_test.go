@@ -133,6 +133,24 @@ func baseType(e ast.Expr) ast.Expr {
 	return e
 }
 
+// Pages made of the comments, as pkg.go.dev's are, show no methods that come from an embedded type in an embedded type.
+func TestMethodsAreListed(t *testing.T) {
+	names := func(p documentedPackage) (all []string) {
+		for _, typ := range p.Types {
+			for _, f := range typ.Methods {
+				all = append(all, typ.Name+"."+f.Name)
+			}
+		}
+		return all
+	}
+	all, listed := packages(t), packagesAs(t, 0)
+	for i, p := range all {
+		if public(p) && p.dir != "goredis" { // there ten are missing
+			assert.Equal(t, names(p), names(listed[i]), p.dir)
+		}
+	}
+}
+
 // What these examples do needs a Redis server, so they are compiled and not run. The programs of
 // examples/redis are run.
 var needRedis = []string{"goredis"}

@@ -71,7 +71,7 @@ func hasLongLines(name string) bool {
 	return slices.ContainsFunc(longLines, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// Tables, code, links and pictures on a line of their own are as long as they have to be. In Chinese a paragraph is one
+// Tables, code and what a program wrote are as long as they have to be. In Chinese a paragraph is one
 // line, since a line break would become a space.
 func TestLinesOfPages(t *testing.T) {
 	walk(t, ".md", func(page string) {
@@ -79,14 +79,17 @@ func TestLinesOfPages(t *testing.T) {
 			return
 		}
 		number := 0
-		fenced := false
+		fenced, generated := false, false
 		for line := range strings.Lines(read(t, page)) {
 			number++
 			line = strings.TrimSuffix(line, "\n")
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
 			}
-			if fenced || strings.HasPrefix(strings.TrimSpace(line), "|") || strings.HasPrefix(line, "    ") {
+			if strings.HasPrefix(line, "<!-- ") {
+				generated = strings.HasPrefix(line, "<!-- generated: ")
+			}
+			if fenced || generated || strings.HasPrefix(strings.TrimSpace(line), "|") || strings.HasPrefix(line, "    ") {
 				continue
 			}
 			assert.LessOrEqual(t, utf8.RuneCountInString(line), columns, "%s:%d", page, number)

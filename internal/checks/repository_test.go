@@ -67,8 +67,11 @@ func (p documentedPackage) at(n ast.Node) string {
 	return position.String()
 }
 
-// packages returns the packages of all modules, sorted by their directories.
-func packages(t *testing.T) (all []documentedPackage) {
+// packages returns the packages of all modules, sorted by their directories, with all exported names that they have:
+// doc.AllDecls finds also the methods that come from an embedded type in an embedded type.
+func packages(t *testing.T) []documentedPackage { return packagesAs(t, doc.AllDecls) }
+
+func packagesAs(t *testing.T, mode doc.Mode) (all []documentedPackage) {
 	t.Helper()
 	var dirs []string
 	files := map[string][]string{}
@@ -96,9 +99,7 @@ func packages(t *testing.T) (all []documentedPackage) {
 			require.NoError(t, err)
 			parsed = append(parsed, f)
 		}
-		// All declarations, and not the exported ones only: those leave out methods that come from an embedded type in
-		// an embedded type.
-		p, err := doc.NewFromFiles(fset, parsed, path.Join(module, dir), doc.AllDecls)
+		p, err := doc.NewFromFiles(fset, parsed, path.Join(module, dir), mode)
 		require.NoError(t, err)
 		p.Funcs = slices.DeleteFunc(p.Funcs, unexported)
 		p.Types = slices.DeleteFunc(p.Types, func(typ *doc.Type) bool { return !token.IsExported(typ.Name) })
