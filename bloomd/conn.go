@@ -34,7 +34,7 @@ type conn struct {
 
 	since    time.Time // when the command that is half here began
 	deadline bool      // one is set for reading
-	fd       uintptr   // of nc, while loop may use it
+	fd       uintptr   // of nc, while commands that it sent are served
 
 	session
 }

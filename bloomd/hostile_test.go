@@ -50,9 +50,10 @@ func TestMalformedCommands(t *testing.T) {
 	require.Equal(t, "+PONG\r\n", other.do("PING"))
 }
 
-// A client that ends its side is answered and let go, also where its last bytes and the end come as one.
+// A client that ends its side is answered and let go, also where its last bytes and the end come as one, and not when
+// the rest of a half command is overdue.
 func TestHalfClosed(t *testing.T) {
-	s, other := start(t)
+	s, other := start(t, func(c *bloomd.Config) { c.CommandTimeout = 10 * patience })
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
