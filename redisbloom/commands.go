@@ -74,20 +74,18 @@ var commandMap = func() map[string]*command {
 	return m
 }()
 
+// maxQuoted is how many bytes of arguments an error message has.
+const maxQuoted = 128
+
 func unknownCommand(args [][]byte) Reply {
 	var b strings.Builder
-	b.WriteString("ERR unknown command '")
-	b.Write(args[0][:min(len(args[0]), 128)])
-	b.WriteString("', with args beginning with: ")
 	for _, arg := range args[1:] {
-		if b.Len() >= 128 {
+		if b.Len() >= maxQuoted {
 			break
 		}
-		b.WriteByte('\'')
-		b.Write(arg[:min(len(arg), 128)])
-		b.WriteString("' ")
+		b.WriteString("'" + ascii.Quotable(arg, maxQuoted-b.Len()) + "' ")
 	}
-	return Reply{Kind: Error, Str: b.String()}
+	return errReply(ErrorReply("ERR unknown command '" + ascii.Quotable(args[0], maxQuoted) + "', with args beginning with: " + b.String()))
 }
 
 // Command describes a command of an [Engine].

@@ -130,7 +130,7 @@ func configCommand(e *Engine, args [][]byte) Reply {
 }
 
 func unknownSubcommand(command string, sub []byte) Reply {
-	return errReply(ErrorReply("ERR unknown subcommand '" + string(sub[:min(len(sub), 128)]) + "'. Try " + command + " HELP."))
+	return errReply(ErrorReply("ERR unknown subcommand '" + ascii.Quotable(sub, maxQuoted) + "'. Try " + command + " HELP."))
 }
 
 func configGet(e *Engine, args [][]byte) Reply {

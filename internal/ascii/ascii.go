@@ -1,6 +1,8 @@
 // Package ascii compares the words of a protocol, in any case, byte by byte.
 package ascii
 
+import "bytes"
+
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c += 'a' - 'A'
@@ -19,6 +21,15 @@ func Is(arg []byte, word string) bool {
 		}
 	}
 	return true
+}
+
+// Quotable returns what error messages say of an argument: up to max bytes of it, and none from a zero byte on.
+func Quotable(arg []byte, max int) string {
+	arg = arg[:min(len(arg), max)]
+	if i := bytes.IndexByte(arg, 0); i >= 0 {
+		arg = arg[:i]
+	}
+	return string(arg)
 }
 
 // Letter returns letter i of arg in lower case, 0 past its end.

@@ -21,5 +21,8 @@ func TestASCII(t *testing.T) {
 	require.Equal(t, 3, Find(table, []byte(strings.Repeat("X", 32))))
 	require.Zero(t, Find(table, []byte(strings.Repeat("x", 33))))
 	require.Zero(t, Find(table, []byte("gets")))
+	require.Equal(t, "ab", Quotable([]byte("abc"), 2))
+	require.Equal(t, "a", Quotable([]byte("a\x00c"), 9))
+	require.Empty(t, Quotable(nil, 9))
 	require.Zero(t, testing.AllocsPerRun(10, func() { Find(table, []byte("GET")) }))
 }
