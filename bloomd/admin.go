@@ -31,6 +31,9 @@ func module(_ *conn, args [][]byte, _ do) reply {
 	if !ascii.Is(args[1], "list") {
 		return unknownSubcommand("module", args[1])
 	}
+	if len(args) > 2 {
+		return wrongArity("module|list")
+	}
 	return moduleList()
 }
 
@@ -43,7 +46,10 @@ func (s *Server) parameters() map[string]string {
 }
 
 func configCommand(c *conn, args [][]byte, engine do) reply {
-	if ascii.Is(args[1], "resetstat") && len(args) == 2 {
+	if ascii.Is(args[1], "resetstat") {
+		if len(args) > 2 {
+			return wrongArity("config|resetstat")
+		}
 		c.commands.Store(0)
 		c.accepted.Store(0)
 		return okReply
@@ -156,8 +162,8 @@ func save(c *conn, _ [][]byte, _ do) reply {
 
 func backgroundSave(c *conn, args [][]byte, _ do) reply {
 	switch {
-	case len(args) == 2 && !ascii.Is(args[1], "schedule"):
-		return errorReply("ERR syntax error")
+	case len(args) > 2 || len(args) == 2 && !ascii.Is(args[1], "schedule"):
+		return errSyntax
 	case c.File == "":
 		return errorReply(errNoFile)
 	case c.saving.Load():
@@ -170,7 +176,7 @@ func backgroundSave(c *conn, args [][]byte, _ do) reply {
 // shutdown asks whoever runs the server to end it. NOSAVE is refused: to end without saving, kill the process.
 func shutdown(c *conn, args [][]byte, _ do) reply {
 	if len(args) > 2 || len(args) == 2 && !ascii.Is(args[1], "save") {
-		return errorReply("ERR syntax error")
+		return errSyntax
 	}
 	c.askOnce.Do(func() { close(c.shutdown) })
 	return okReply
@@ -236,9 +242,13 @@ func commandCommand(_ *conn, args [][]byte, _ do) reply {
 	}
 	sub := args[1]
 	switch {
-	case ascii.Is(sub, "count") && len(args) == 2:
+	case ascii.Is(sub, "count") && len(args) > 2:
+		return wrongArity("command|count")
+	case ascii.Is(sub, "count"):
 		return intReply(int64(len(commandNames())))
-	case ascii.Is(sub, "list") && len(args) == 2:
+	case ascii.Is(sub, "list") && len(args) > 2: // FILTERBY
+		return errSyntax
+	case ascii.Is(sub, "list"):
 		var names []reply
 		for _, name := range commandNames() {
 			names = append(names, bulkReply(name))

@@ -8,13 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/redbloom-go/bloom/bloomd/bloomdtest"
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -146,27 +144,6 @@ func goRedisKeys(t *testing.T, ctx context.Context, c *redis.Client) {
 	require.Zero(t, c.DBSize(ctx).Val())
 }
 
-// program is the path of a program, or a reason to skip.
-func program(t *testing.T, name string) string {
-	if testing.Short() {
-		t.Skip("starts a program")
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skip(name, "is not installed")
-	}
-	return path
-}
-
-// output runs a program, which must end well, and returns what it prints.
-func output(t *testing.T, stdin string, name string, args ...string) string {
-	cmd := exec.Command(name, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
-}
-
 func TestRedisCLI(t *testing.T) {
 	cli := program(t, "redis-cli")
 	_, port, err := net.SplitHostPort(bloomdtest.Start(t).Addr())
@@ -188,7 +165,7 @@ func TestRedisCLI(t *testing.T) {
 func TestRedisPy(t *testing.T) {
 	python := program(t, "/usr/bin/python3")
 	if err := exec.Command(python, "-c", "import redis.commands.bf").Run(); err != nil {
-		t.Skip("python3-redis is not installed")
+		missing(t, "python3-redis is not installed")
 	}
 	output(t, "", python, "testdata/client.py", bloomdtest.Start(t).Addr())
 }
@@ -196,7 +173,7 @@ func TestRedisPy(t *testing.T) {
 func TestNodeRedis(t *testing.T) {
 	node := program(t, "node")
 	if _, err := os.Stat(filepath.Join("testdata", "node", "node_modules", "redis")); err != nil {
-		t.Skip("node-redis is not installed: npm ci in testdata/node")
+		missing(t, "node-redis is not installed: npm ci in testdata/node")
 	}
 	for _, proto := range []string{"2", "3"} {
 		output(t, "", node, "testdata/node/client.mjs", bloomdtest.Start(t).Addr(), proto)
@@ -219,222 +196,3 @@ func TestRedisBenchmark(t *testing.T) {
 	out = output(t, "", benchmark, "-p", port, "-n", "1000", "-q", "-t", "ping,set,get")
 	require.NotContains(t, strings.ToLower(out), "error")
 }
-
-// The commands that any server has answer as a Redis server on this machine does, in both protocols. It is a version of
-// before these filters were in its core, and has none of theirs.
-func TestAgainstRedis(t *testing.T) {
-	server := program(t, "redis-server")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := ln.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	ln.Close()
-	cmd := exec.Command(server, "--port", port, "--save", "", "--dir", t.TempDir())
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	}, patience, 10e6)
-	theirs := dial(t, addr)
-	_, ours := start(t)
-	n := 0
-	for _, proto := range []string{"2", "3"} {
-		theirs.do("HELLO", proto)
-		ours.do("HELLO", proto)
-		for _, command := range agreed {
-			args := strings.Split(command, " ")
-			for i, arg := range args {
-				args[i], err = strconv.Unquote(`"` + strings.ReplaceAll(arg, `"`, `\"`) + `"`)
-				require.NoError(t, err, command)
-			}
-			assert.Equal(t, theirs.do(args...), ours.do(args...), "RESP%s: %s", proto, command)
-			n++
-		}
-	}
-	require.Greater(t, n, 200)
-}
-
-// Commands to which both have one answer.
-var agreed = strings.Split(strings.TrimSpace(`
-PING
-PING hello
-PING a b
-ECHO hi
-ECHO
-SET k v
-SET k
-SET k v NX XX
-GET k
-GET
-GET none
-set K v2
-GeT K
-EXISTS k K none k
-EXISTS
-TYPE k
-TYPE none
-TYPE
-STRLENGTH k
-STRLEN k
-STRLEN none
-APPEND k xyz
-APPEND k
-GETRANGE k 0 -1
-GETRANGE k 1 2
-GETRANGE k -2 -1
-GETRANGE k 5 2
-GETRANGE k -1 -3
-GETRANGE k x 1
-GETRANGE k 99 100
-GETRANGE none 0 1
-DEL k none K
-DEL
-DBSIZE
-DBSIZE x
-SET a\r\nb x\x00y
-GET a\r\nb
-KEYS a*
-KEYS
-KEYS *[
-DEL a\r\nb
-SET hello 1
-KEYS h?llo
-KEYS h*o
-KEYS h[ae]llo
-KEYS h[^e]llo
-KEYS h[a-z]llo
-KEYS h[z-a]llo
-KEYS h[a-]llo
-KEYS h[
-KEYS h\\ello
-KEYS hell\\
-KEYS *l*l*
-KEYS
-RENAME hello world
-RENAME none x
-RENAME world world
-RENAME world
-GET world
-SCAN 0
-SCAN 0 COUNT 100
-SCAN 0 MATCH w*
-SCAN 0 MATCH x*
-SCAN 0 TYPE string
-SCAN 0 TYPE hash
-SCAN x
-SCAN 0 COUNT 0
-SCAN 0 COUNT x
-SCAN 0 FOO
-SCAN 0 MATCH
-SCAN
-UNLINK world
-FLUSHALL
-FLUSHALL SYNC
-FLUSHDB ASYNC
-FLUSHALL x
-FLUSHALL SYNC ASYNC
-SELECT 0
-SELECT x
-SELECT 99
-SELECT
-AUTH x
-AUTH x y
-AUTH default x
-AUTH
-HELLO 4
-HELLO x
-HELLO 3 FOO
-HELLO 2 AUTH a
-CLIENT SETNAME me
-CLIENT GETNAME
-CLIENT SETNAME a\x20b
-CLIENT SETNAME
-CLIENT FOO
-CLIENT
-CLIENT NO-EVICT maybe
-CLIENT NO-EVICT on
-CONFIG
-CONFIG FOO
-CONFIG GET
-CONFIG GET appendonly
-CONFIG GET APPENDONLY
-CONFIG GET none
-CONFIG GET save
-CONFIG SET none 1
-CONFIG SET none
-CONFIG SET maxmemory 1xx
-CONFIG SET maxmemory 100mb maxmemory 1
-CONFIG SET maxmemory 100mb
-CONFIG GET maxmemory
-CONFIG SET maxmemory 3k
-CONFIG GET maxmemory
-CONFIG SET maxmemory 0
-CONFIG RESETSTAT
-MEMORY
-MEMORY USAGE none
-MEMORY USAGE
-MEMORY USAGE none SAMPLES x
-MEMORY USAGE none FOO
-MEMORY FOO
-SET m x
-MEMORY USAGE m
-SET m 12345
-MEMORY USAGE m
-SET m abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz
-MEMORY USAGE m
-MEMORY USAGE m SAMPLES 5
-SET aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa x
-MEMORY USAGE aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-FLUSHALL
-COMMAND FOO
-COMMAND INFO none
-MODULE FOO
-LASTSAVE x
-TIME x
-SAVE x
-INFO none
-FOO
-FOO a b
-foo \x01
-EXEC
-DISCARD
-MULTI x
-MULTI
-MULTI
-SET t 1
-GET t
-PING
-EXEC
-MULTI
-SET t
-EXEC
-MULTI
-FOO
-DISCARD
-WATCH
-WATCH t
-SET t 2
-MULTI
-GET t
-EXEC
-WATCH t
-UNWATCH
-MULTI
-GET t
-WATCH t
-EXEC
-MULTI
-EXEC
-MULTI
-DISCARD
-DEL t
-BF.FOO x
-RESET
-`), "\n")

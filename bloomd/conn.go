@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/redbloom-go/bloom/internal/ascii"
 	"github.com/redbloom-go/bloom/redisbloom"
 )
 
@@ -19,9 +20,9 @@ const (
 )
 
 // Before AUTH.
-var strangerLimits = limits{args: 10, bulk: 16 << 10, command: 256 << 10}
+var strangerLimits = limits{args: 10, bulk: 16 << 10, command: 256 << 10, stranger: true}
 
-// conn is a connection. All of it is of one goroutine, but for nc.
+// conn is a connection. All of it is of one goroutine, but for nc and the backlog.
 type conn struct {
 	*Server
 	nc     net.Conn
@@ -30,17 +31,19 @@ type conn struct {
 	r, w   int // the bytes of buf that have been read and not run
 	parser parser
 	out    []byte // replies that have not been written
-	counts int64  // bytes of it in Server.buffers
+	counts int64  // bytes of it in Server.buffers, without the backlog's
 
 	since    time.Time // when the command that is half here began
 	deadline bool      // one is set for reading
 	fd       uintptr   // of nc, while commands that it sent are served
 
+	backlog backlog
 	session
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{Server: s, nc: nc, id: s.lastID.Add(1)}
+	c.backlog.changed.L = &c.backlog.mu
 	c.session = session{proto: 2, authenticated: s.Password == "", created: time.Now()}
 	return c
 }
@@ -54,8 +57,11 @@ func (c *conn) limits() *limits {
 
 // serve runs commands until the connection ends.
 func (c *conn) serve() {
-	defer c.nc.Close()
-	defer func() { c.buffers.Add(-c.counts) }()
+	defer func() {
+		c.nc.Close()
+		c.backlog.wait()
+		c.buffers.Add(-c.counts)
+	}()
 	if t, ok := c.nc.(*tls.Conn); ok {
 		t.SetDeadline(time.Now().Add(c.CommandTimeout))
 		if err := t.Handshake(); err != nil {
@@ -67,8 +73,13 @@ func (c *conn) serve() {
 	c.buf = make([]byte, readSize)
 	err := c.loop()
 	var refused protocolError
-	if errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &refused):
 		c.refuse(refused)
+	case err == errUnread || err == errBrowser:
+		c.Logger.Info("disconnected", "client", c.nc.RemoteAddr(), "error", err)
+	default:
+		c.backlog.wait()
 	}
 }
 
@@ -106,6 +117,12 @@ func (c *conn) step() error {
 // errQuit ends a connection that asked for it.
 var errQuit = errors.New("bloomd: quit")
 
+// errBrowser ends a connection whose client seems to be a web browser: a page that its user looks at can make one send
+// requests to any address, with commands in their bodies.
+var errBrowser = errors.New("bloomd: a request of HTTP")
+
+func fromBrowser(word []byte) bool { return ascii.Is(word, "post") || ascii.Is(word, "host:") }
+
 // runAll runs the commands that are whole.
 func (c *conn) runAll() error {
 	n := uint64(0)
@@ -124,6 +141,9 @@ func (c *conn) runAll() error {
 				if err := c.count(argOverhead * len(args)); err != nil {
 					return err
 				}
+			}
+			if fromBrowser(args[0]) {
+				return errBrowser
 			}
 			reply, quit := c.run(args)
 			c.out = reply.Append(c.out, c.proto)
@@ -205,31 +225,6 @@ func (c *conn) setDeadline() error {
 	return nil
 }
 
-// flush writes the replies.
-func (c *conn) flush() error {
-	if len(c.out) > 2*flushSize {
-		if err := c.count(cap(c.out)); err != nil {
-			c.out = nil
-			return err
-		}
-	}
-	for at := c.writeNow(); at < len(c.out); {
-		if err := c.nc.SetWriteDeadline(time.Now().Add(c.WriteTimeout)); err != nil {
-			return err
-		}
-		n, err := c.nc.Write(c.out[at:min(len(c.out), at+flushSize)])
-		if err != nil {
-			return err
-		}
-		at += n
-	}
-	if cap(c.out) > 2*flushSize {
-		c.out = nil
-	}
-	c.out = c.out[:0]
-	return nil
-}
-
 // refuse tells the client why it is disconnected. What it is still sending is read for a moment: closing a
 // connection with unread bytes can take the message with it.
 func (c *conn) refuse(why protocolError) {
@@ -238,6 +233,7 @@ func (c *conn) refuse(why protocolError) {
 	if c.flush() != nil {
 		return
 	}
+	c.backlog.wait()
 	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
 	}

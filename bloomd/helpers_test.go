@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,4 +103,63 @@ func (c *client) ended() string {
 		require.NoError(c.t, err)
 	}
 	return string(rest)
+}
+
+// program is the path of a program, or a reason to skip.
+func program(t testing.TB, name string) string {
+	if testing.Short() {
+		t.Skip("starts a program")
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, name+" is not installed")
+	}
+	return path
+}
+
+// missing skips a test for which something is not installed, or fails it where everything should be.
+func missing(t testing.TB, what string) {
+	if os.Getenv("BLOOMD_CLIENTS") == "required" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// output runs a program, which must end well, and returns what it prints.
+func output(t testing.TB, stdin string, name string, args ...string) string {
+	cmd := exec.Command(name, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// startRedis starts the redis-server of this machine, if there is one.
+func startRedis(t testing.TB, flags ...string) (addr string) {
+	server := program(t, "redis-server")
+	return startProcess(t, func(port string) *exec.Cmd {
+		return exec.Command(server, append([]string{"--port", port, "--save", "", "--dir", t.TempDir()}, flags...)...)
+	})
+}
+
+// startProcess starts a server on a free port and waits until it listens. It ends with the test.
+func startProcess(t testing.TB, command func(port string) *exec.Cmd) (addr string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr = ln.Addr().String()
+	ln.Close()
+	cmd := command(fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	return addr
 }

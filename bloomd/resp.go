@@ -26,6 +26,16 @@ type limits struct {
 	args    int // arguments
 	bulk    int // bytes of one
 	command int // bytes of all, with what is around them
+
+	stranger bool // they are those before AUTH
+}
+
+// passed says that a client passed a limit.
+func (l *limits) passed(what string) protocolError {
+	if l.stranger {
+		return protocolError("unauthenticated " + what)
+	}
+	return protocolError("invalid " + what)
 }
 
 const (
@@ -52,9 +62,12 @@ func (p *parser) parse(b []byte, l *limits) (args [][]byte, n int, err error) {
 		if b[0] != '*' {
 			return p.parseLine(b)
 		}
-		count, end, err := number(b, 1, l.args, "multibulk length")
+		count, end, err := number(b, 1, "multibulk length")
 		if err != nil {
 			return nil, 0, err
+		}
+		if count > l.args {
+			return nil, 0, l.passed("multibulk length")
 		}
 		if count <= 0 {
 			return nil, end, nil
@@ -82,15 +95,21 @@ func bulk(b []byte, i int, l *limits) (start, end int, err error) {
 	if i >= len(b) {
 		return 0, 0, errShort
 	}
-	if b[i] != '$' {
-		return 0, 0, protocolError("expected '$', got '" + printable(b[i]) + "'")
+	if c := b[i]; c != '$' {
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		return 0, 0, protocolError("expected '$', got '" + string([]byte{c}) + "'")
 	}
-	size, start, err := number(b, i+1, l.bulk, "bulk length")
+	size, start, err := number(b, i+1, "bulk length")
 	if err != nil {
 		return 0, 0, err
 	}
 	if size < 0 {
 		return 0, 0, protocolError("invalid bulk length")
+	}
+	if size > l.bulk {
+		return 0, 0, l.passed("bulk length")
 	}
 	if end = start + size; end > l.command-2 {
 		return 0, 0, protocolError("too big command")
@@ -104,21 +123,14 @@ func bulk(b []byte, i int, l *limits) (start, end int, err error) {
 	return start, end, nil
 }
 
-func printable(c byte) string {
-	if c < ' ' || c > '~' {
-		c = '?'
-	}
-	return string(rune(c))
-}
-
-// number reads a decimal number from b[i:] to the end of its line, at most limit, and returns where the next line begins.
-func number(b []byte, i, limit int, what string) (n, end int, err error) {
+// number reads a decimal number from b[i:] to the end of its line, and returns where the next line begins.
+func number(b []byte, i int, what string) (n, end int, err error) {
 	// Most are of one to three digits, and here.
 	if j := i; i+4 <= len(b) && b[i]-'1' < 9 {
 		for n = int(b[j] - '0'); j < i+2 && b[j+1]-'0' < 10; j++ {
 			n = n*10 + int(b[j+1]-'0')
 		}
-		if j+2 < len(b) && b[j+1] == '\r' && b[j+2] == '\n' && n <= limit {
+		if j+2 < len(b) && b[j+1] == '\r' && b[j+2] == '\n' {
 			return n, j + 3, nil
 		}
 	}
@@ -133,7 +145,7 @@ func number(b []byte, i, limit int, what string) (n, end int, err error) {
 		return 0, 0, protocolError("invalid " + what)
 	}
 	n, ok := atoi(line[:cr])
-	if !ok || n > limit {
+	if !ok {
 		return 0, 0, protocolError("invalid " + what)
 	}
 	return n, i + cr + 2, nil
@@ -186,7 +198,7 @@ func splitLine(line []byte) (words [][]byte, ok bool) {
 			return words, true
 		}
 		word := []byte{}
-		for len(line) > 0 && !isSpace(line[0]) {
+		for len(line) > 0 && bytes.IndexByte([]byte(" \t\r\n\x00"), line[0]) < 0 {
 			c := line[0]
 			line = line[1:]
 			if c != '"' && c != '\'' {

@@ -18,7 +18,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,7 +129,7 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	c.setDefaults()
 	s := &Server{
-		Config: c, engine: c.Engine, do: c.Engine.Do, limits: limits{c.MaxArgs, c.MaxBulk, c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(), runID: newRunID(),
+		Config: c, engine: c.Engine, do: c.Engine.Do, limits: limits{args: c.MaxArgs, bulk: c.MaxBulk, command: c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(), runID: newRunID(),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		stop: make(chan struct{}), shutdown: make(chan struct{}),
 	}
@@ -221,7 +223,7 @@ func (s *Server) admit(nc net.Conn) {
 	})
 }
 
-// Shutdown ends the server: it closes the listeners, lets every connection finish the commands that have come and
+// Shutdown ends the server: it closes the listeners, lets every connection finish the commands that were read from it and
 // closes it, and then saves the keys if there is a file for them. It returns the error of that, or of ctx if connections
 // did not end before; those are closed by force then, and the keys are saved all the same.
 func (s *Server) Shutdown(ctx context.Context) error { return s.end(ctx, true) }
@@ -260,10 +262,11 @@ func (s *Server) end(ctx context.Context, save bool) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 		s.mu.Lock()
-		for c := range s.conns {
-			c.nc.Close()
-		}
+		open := slices.Collect(maps.Keys(s.conns))
 		s.mu.Unlock()
+		for _, c := range open {
+			c.nc.Close() // waits for the command that runs, which may need s.mu
+		}
 		<-done
 	}
 	if save && s.File != "" {

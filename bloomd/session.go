@@ -43,10 +43,13 @@ func wrongArity(name string) reply {
 	return errorReply("ERR wrong number of arguments for '" + name + "' command")
 }
 
-var okReply = simpleReply("OK")
+var (
+	okReply   = simpleReply("OK")
+	errSyntax = errorReply("ERR syntax error")
+)
 
 func unknownSubcommand(command string, sub []byte) reply {
-	return errorReply("ERR unknown subcommand '" + string(sub[:min(len(sub), 128)]) + "'. Try " + strings.ToUpper(command) + " HELP.")
+	return errorReply("ERR unknown subcommand '" + ascii.Quotable(sub, 128) + "'. Try " + strings.ToUpper(command) + " HELP.")
 }
 
 // serverCommand is a command of the server, not of the engine.
@@ -69,10 +72,10 @@ var serverCommands = map[string]*serverCommand{}
 
 func init() { // in a function, since COMMAND reads the table
 	for _, s := range []serverCommand{
-		{"ping", 1, 2, 0, ping},
+		{"ping", 1, 0, 0, ping},
 		{"echo", 2, 2, 0, func(_ *conn, args [][]byte, _ do) reply { return bulkReply(string(args[1])) }},
 		{"hello", 1, 0, stranger | notInside, hello},
-		{"auth", 2, 3, stranger, auth},
+		{"auth", 2, 0, stranger, auth},
 		{"quit", 1, 0, stranger | notQueued, func(*conn, [][]byte, do) reply { return okReply }},
 		{"reset", 1, 1, stranger | notQueued, reset},
 		{"select", 2, 2, 0, selectDB},
@@ -88,7 +91,7 @@ func init() { // in a function, since COMMAND reads the table
 		{"time", 1, 1, 0, clock},
 		{"module", 2, 0, 0, module},
 		{"save", 1, 1, notInside, save},
-		{"bgsave", 1, 2, notInside, backgroundSave},
+		{"bgsave", 1, 0, 0, backgroundSave},
 		{"lastsave", 1, 1, 0, func(c *conn, _ [][]byte, _ do) reply { return intReply(c.lastSave.Load()) }},
 		{"shutdown", 1, 0, notInside, shutdown},
 		{"debug", 2, 0, notInside, debug},
@@ -109,8 +112,13 @@ func serverCommandOf(name []byte) *serverCommand {
 // run answers a command, and says whether the connection ends with the answer.
 func (c *conn) run(args [][]byte) (r reply, quit bool) {
 	s := serverCommandOf(args[0])
+	if s != nil || c.multi || !c.authenticated { // else the engine looks
+		if err := s.check(args); err != nil {
+			return c.reject(s, err.Error()), false
+		}
+	}
 	if !c.authenticated && (s == nil || s.flags&stranger == 0) {
-		return errorReply("NOAUTH Authentication required."), false
+		return c.reject(s, "NOAUTH Authentication required."), false
 	}
 	if c.multi && (s == nil || s.flags&notQueued == 0) {
 		return c.enqueue(s, args), false
@@ -119,7 +127,17 @@ func (c *conn) run(args [][]byte) (r reply, quit bool) {
 	return r, s != nil && s.name == "quit"
 }
 
-// answer runs a command of the server or, where s is nil, of the engine.
+// reject answers a command that is not run, which spoils the transaction that it is in.
+func (c *conn) reject(s *serverCommand, text string) reply {
+	if s != nil && s.name == "exec" {
+		c.endTransaction()
+		return errorReply("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR "))
+	}
+	c.aborted = c.multi
+	return errorReply(text)
+}
+
+// answer runs a command of the server or, where s is nil, of the engine, that has been checked.
 func (c *conn) answer(s *serverCommand, args [][]byte, engine do) reply {
 	if s == nil {
 		if c.SaveInterval > 0 && !c.dirty.Load() {
@@ -129,19 +147,28 @@ func (c *conn) answer(s *serverCommand, args [][]byte, engine do) reply {
 		}
 		return engine(args...)
 	}
-	if !s.fits(len(args)) {
-		return wrongArity(s.name)
-	}
 	return s.run(c, args, engine)
 }
 
-func (s *serverCommand) fits(n int) bool { return n >= s.min && (s.max == 0 || n <= s.max) }
+// check returns what is wrong with a command before it is run: a command of the engine, where s is nil.
+func (s *serverCommand) check(args [][]byte) error {
+	if s == nil {
+		return redisbloom.Check(args...)
+	}
+	if n := len(args); n < s.min || s.max > 0 && n > s.max {
+		return wrongArity(s.name).Err()
+	}
+	return nil
+}
 
 func ping(_ *conn, args [][]byte, _ do) reply {
-	if len(args) == 2 {
+	switch len(args) {
+	case 1:
+		return simpleReply("PONG")
+	case 2:
 		return bulkReply(string(args[1]))
 	}
-	return simpleReply("PONG")
+	return wrongArity("ping")
 }
 
 // hello agrees on a protocol, with a password and a name at once.
@@ -193,9 +220,12 @@ func hello(c *conn, args [][]byte, _ do) reply {
 
 func auth(c *conn, args [][]byte, _ do) reply {
 	user := "default"
-	if len(args) == 3 {
+	switch {
+	case len(args) > 3:
+		return errSyntax
+	case len(args) == 3:
 		user = string(args[1])
-	} else if c.Password == "" {
+	case c.Password == "":
 		return errorReply("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	}
 	if refused := c.authenticate(user, args[len(args)-1]); refused != nil {
@@ -272,7 +302,7 @@ func client(c *conn, args [][]byte, _ do) reply {
 		return reply{Kind: redisbloom.Text, Str: c.describe() + "\n"}
 	default:
 		if !ascii.Is(args[2], "on") && !ascii.Is(args[2], "off") {
-			return errorReply("ERR syntax error")
+			return errSyntax
 		}
 	}
 	return okReply
@@ -315,26 +345,15 @@ func multi(c *conn, _ [][]byte, _ do) reply {
 
 // enqueue keeps a command of a transaction. Arguments are copied, since the buffer they are in is used again.
 func (c *conn) enqueue(s *serverCommand, args [][]byte) reply {
-	refuse := func(r reply) reply {
-		c.aborted = true
-		return r
-	}
-	switch {
-	case s != nil && !s.fits(len(args)):
-		return refuse(wrongArity(s.name))
-	case s != nil && s.flags&notInside != 0:
-		return refuse(errorReply("ERR Command not allowed inside a transaction"))
-	case s == nil:
-		if err := redisbloom.Check(args...); err != nil {
-			return refuse(errorReply(err.Error()))
-		}
+	if s != nil && s.flags&notInside != 0 {
+		return c.reject(s, "ERR Command not allowed inside a transaction")
 	}
 	size := int64(argOverhead)
 	for _, arg := range args {
 		size += int64(len(arg)) + argOverhead
 	}
 	if c.queued+size > int64(c.MaxCommand) {
-		return refuse(errorReply("ERR the commands of a transaction are too long together"))
+		return c.reject(s, "ERR the commands of a transaction are too long together")
 	}
 	c.queued += size
 	copied := make([][]byte, len(args))
