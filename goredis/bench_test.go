@@ -15,7 +15,7 @@ import (
 // Redis that is asked for each as this package does, and as a client does that trusts it.
 func BenchmarkLookup(b *testing.B) {
 	ctx := b.Context()
-	bitmapServer, moduleServer := plain(b), modded(b)
+	bitmapServer, moduleServer := startRedis(b).client(), modded(b) // both over TCP
 	bits := bloom.Must(bloom.New(1_000_000, 0.01))
 	chain := bloom.Must(bloom.NewScalable(1_000_000, 0.01, redisScheme))
 	for i := range 1_000_000 {
@@ -23,10 +23,9 @@ func BenchmarkLookup(b *testing.B) {
 		bits.Add(key)
 		bloom.Must(chain.Add(key))
 	}
-	bitmap, err := NewBitmap(bitmapServer, freshKey(), BitmapOptions{Capacity: 1_000_000, ErrorRate: 0.01})
+	bitmap, err := NewBitmap(bitmapServer, "b", BitmapOptions{Capacity: 1_000_000, ErrorRate: 0.01})
 	require.NoError(b, err)
 	require.NoError(b, bitmap.Push(ctx, bits, PushOptions{}))
-	b.Cleanup(func() { bitmap.Drop(ctx) })
 	filter, err := NewFilter(moduleServer, "f", FilterOptions{})
 	require.NoError(b, err)
 	require.NoError(b, filter.Push(ctx, chain, PushOptions{}))
@@ -57,15 +56,23 @@ func BenchmarkLookup(b *testing.B) {
 			})
 		}
 		var dst []guard.Verdict
-		for name, f := range map[string]guard.Filter{"Sync-of-Bitmap": bitmapCopy, "Sync-of-Filter": filterCopy, "Bitmap": bitmap, "Filter": filter} {
-			measure(name, func(keys [][]byte) (err error) {
+		for _, f := range []struct {
+			name string
+			guard.Filter
+		}{{"Sync-of-Bitmap", bitmapCopy}, {"Sync-of-Filter", filterCopy}, {"Bitmap", bitmap}, {"Filter", filter}} {
+			measure(f.name, func(keys [][]byte) (err error) {
 				dst, err = f.Verdicts(ctx, dst[:0], keys)
 				return err
 			})
 		}
-		measure("BF.MEXISTS", func(keys [][]byte) error {
-			return moduleServer.Do(ctx, arguments(keys, "BF.MEXISTS", "f")...).Err()
-		})
+		if batch == 1 {
+			measure("BF.EXISTS", func(keys [][]byte) error { return moduleServer.Do(ctx, "BF.EXISTS", "f", keys[0]).Err() })
+			measure("GETBIT-of-one-bit", func([][]byte) error { return bitmapServer.GetBit(ctx, bitmap.key, 12345).Err() })
+		} else {
+			measure("BF.MEXISTS", func(keys [][]byte) error {
+				return moduleServer.Do(ctx, arguments(keys, "BF.MEXISTS", "f")...).Err()
+			})
+		}
 		var positions []uint64
 		measure("GETBIT", func(keys [][]byte) error {
 			_, err := bitmapServer.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -82,12 +89,12 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkMove pulls and pushes filters of 128 MiB, half of whose bits are set.
+// BenchmarkMove pulls and pushes filters of 128 MiB over the loopback.
 func BenchmarkMove(b *testing.B) {
-	const size = 128 << 20
+	const size, keys = 128 << 20, 10_000_000 // some bits in each chunk: one of zeros is not sent
 	ctx := b.Context()
 	bits := bloom.Must(bloom.NewWithSize(size*8, 4))
-	for i := range uint64(size * 8 / 4 * 7 / 10) {
+	for i := range uint64(keys) {
 		bits.AddUint64(i)
 	}
 	bitmap, err := NewBitmap(startRedis(b).client(), "b", BitmapOptions{Bits: size * 8, Hashes: 4})
@@ -106,13 +113,13 @@ func BenchmarkMove(b *testing.B) {
 	move("op=pull/kind=Bitmap", func() error { _, err := bitmap.Pull(ctx, PullOptions{}); return err })
 	require.NoError(b, bitmap.Drop(ctx))
 
-	chain := bloom.Must(bloom.NewScalable(80_000_000, 0.001, redisScheme, bloom.WithNonScaling()))
-	for i := range uint64(40_000_000) {
+	chain := bloom.Must(bloom.NewScalable(74_681_640, 0.001, redisScheme, bloom.WithNonScaling()))
+	for i := range uint64(keys) {
 		bloom.Must(chain.AddUint64(i))
 	}
 	filter, err := NewFilter(modded(b), "f", FilterOptions{})
 	require.NoError(b, err)
-	b.Logf("the chain has %d bytes", chain.SizeBytes())
+	require.EqualValues(b, size, chain.SizeBytes())
 	move("op=push/kind=Filter", func() error { return filter.Push(ctx, chain, PushOptions{}) })
 	move("op=pull/kind=Filter", func() error { _, err := filter.Pull(ctx, PullOptions{}); return err })
 }
