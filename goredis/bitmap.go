@@ -126,13 +126,13 @@ func (b *Bitmap) calls(keys [][]byte) [][]any {
 }
 
 // ask runs a script for keys and returns the digits of its replies.
-func (b *Bitmap) ask(ctx context.Context, s *redis.Script, names []string, keys [][]byte) (string, error) {
-	return b.digits(ctx, s, names, b.calls(keys), len(keys))
+func (b *Bitmap) ask(ctx context.Context, s *script, names []string, keys [][]byte) (string, error) {
+	return b.digits(ctx, s, names, b.calls(keys), len(keys), false)
 }
 
 // digits runs a script with each list of arguments, for n keys together.
-func (b *Bitmap) digits(ctx context.Context, s *redis.Script, names []string, calls [][]any, n int) (string, error) {
-	replies, err := run(ctx, b.client, s, names, calls)
+func (b *Bitmap) digits(ctx context.Context, s *script, names []string, calls [][]any, n int, final bool) (string, error) {
+	replies, err := run(ctx, b.client, s, names, calls, final)
 	if err != nil {
 		return "", b.explain(err)
 	}
@@ -185,7 +185,7 @@ func (b *Bitmap) Add(ctx context.Context, dst []bool, keys ...[]byte) ([]bool, e
 	if len(keys) == 0 {
 		return dst, nil
 	}
-	digits, err := b.ask(ctx, scriptAdd, []string{b.key, b.gen, b.next}, keys)
+	digits, err := b.ask(ctx, scriptAdd, []string{b.key, b.gen, b.next, b.build}, keys)
 	if err != nil {
 		return dst, err
 	}
@@ -220,14 +220,18 @@ func (b *Bitmap) Reserve(ctx context.Context) error {
 	if err := b.fits(ctx, b.bytes(), b.bytes()); err != nil {
 		return err
 	}
-	made, err := scriptReserve.Run(ctx, b.client, []string{b.key}, b.bytes()-1).Int()
+	history, err := b.history(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := scriptReserve.Run(ctx, b.client, []string{b.key, b.gen}, b.bytes()-1, bare+b.shape).Int()
 	if err != nil {
 		return b.explain(err)
 	}
 	if made == 0 {
 		return fmt.Errorf("%w: %q", ErrExists, b.key)
 	}
-	return b.Confirm(ctx)
+	return b.confirm(ctx, history)
 }
 
 // Confirm is as for the other filters. A string that is shorter than the bitmap, since nobody has set a bit near its end yet, is

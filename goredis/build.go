@@ -17,26 +17,39 @@ import (
 // This file replaces a filter by another: it is built beside the one in use, all adds go to both meanwhile, and one
 // RENAME puts it in its place.
 //
-// The key build has the ID of who builds. It is watched at every step that counts, so that of two builders the
-// later one wins and the other finds out. After the RENAME the filter has no marker for the time of a round trip or two, in which lookups answer
+// The key build has the ID of who builds, and the shape, so that nobody adds to it by other parameters. It is watched at every step that counts, so that of two builders the
+// later one wins and the other finds out. The server's history must be the same from the beginning to the end: otherwise writes to what was
+// being built may be lost. After the RENAME the filter has no marker for the time of a round trip or two, in which lookups answer
 // Unknown: only when it is certain that it was renamed is it marked.
 
 // swapped is the end of the ID once the filter has been renamed.
 const swapped = " swapped"
 
 type build struct {
-	r  *remote
-	id string
+	r       *remote
+	id      string
+	history string
 }
 
 // begin becomes the builder, and starts from nothing. From then on all adds go into the filter that is built, or into a journal.
-func (r *remote) begin(ctx context.Context, prepare func(p redis.Pipeliner)) (*build, error) {
-	b := &build{r, newID()}
-	err := r.tx(ctx, func(p redis.Pipeliner) {
-		p.Del(ctx, r.next, r.load, r.log)
-		p.Set(ctx, r.build, b.id, 0)
-		prepare(p)
+func (r *remote) begin(ctx context.Context, t *retrier, prepare func(p redis.Pipeliner, id string)) (*build, error) {
+	b := &build{r: r, id: newID() + " " + r.shape}
+	err := t.do(ctx, func() (err error) {
+		var info *redis.Cmd
+		err = r.tx(ctx, func(p redis.Pipeliner) {
+			info = r.askHistory(ctx, p)
+			p.Del(ctx, r.next, r.load, r.log)
+			p.Set(ctx, r.build, b.id, 0)
+			prepare(p, b.id)
+		})
+		if err == nil {
+			b.history, err = r.toldHistory(info)
+		}
+		return err
 	})
+	if err != nil {
+		b.abandon(ctx) // it may have begun, and the reply been lost
+	}
 	return b, err
 }
 
@@ -84,8 +97,11 @@ func (b *build) finish(ctx context.Context, t *retrier, whole bool, last func() 
 			if done {
 				return nil // by a transaction whose reply was lost
 			}
+			if err := b.sameHistory(ctx, tx); err != nil {
+				return err
+			}
 			return b.rename(ctx, tx, r.next, r.key, func(p redis.Pipeliner) {
-				p.Del(ctx, r.gen)
+				p.Set(ctx, r.gen, bare+r.shape, 0)
 				p.Set(ctx, r.build, b.id+swapped, 0)
 			})
 		})
@@ -97,8 +113,11 @@ func (b *build) finish(ctx context.Context, t *retrier, whole bool, last func() 
 		return err
 	}
 	if !whole {
+		err := t.do(ctx, func() error {
+			return b.step(ctx, func(tx *redis.Tx, _ bool) error { return b.sameHistory(ctx, tx) })
+		})
 		b.abandon(ctx)
-		return nil
+		return err
 	}
 	generation := newID()
 	return t.do(ctx, func() error {
@@ -108,7 +127,7 @@ func (b *build) finish(ctx context.Context, t *retrier, whole bool, last func() 
 			if err := r.txError(cmds, err); err != nil {
 				return err
 			}
-			return r.mark(ctx, tx, s, generation, func(p redis.Pipeliner) { p.Del(ctx, r.build, r.log) })
+			return r.mark(ctx, tx, s, generation, b.history, func(p redis.Pipeliner) { p.Del(ctx, r.build, r.log) })
 		})
 		if errors.Is(err, ErrSuperseded) {
 			m, lookErr := r.look(ctx)
@@ -123,19 +142,36 @@ func (b *build) finish(ctx context.Context, t *retrier, whole bool, last func() 
 	})
 }
 
+// sameHistory returns an error if the server's history is another than when b began.
+func (b *build) sameHistory(ctx context.Context, tx *redis.Tx) error {
+	if b.r.durable {
+		return nil
+	}
+	var info *redis.Cmd
+	cmds, err := tx.Pipelined(ctx, func(p redis.Pipeliner) error { info = b.r.askHistory(ctx, p); return nil })
+	if err := b.r.txError(cmds, err); err != nil {
+		return err
+	}
+	history, err := b.r.toldHistory(info)
+	if err == nil && history != b.history {
+		err = errHistory
+	}
+	return err
+}
+
 // abandon cleans up, unless somebody else builds by now. A filter that is in its place stays there, without a marker.
 func (b *build) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	r := b.r
 	// Its own error adds nothing: what is left behind costs memory until the next begin.
-	_ = b.step(ctx, func(tx *redis.Tx, done bool) error {
-		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Del(ctx, r.build, r.next, r.load, r.log)
-			return nil
-		})
+	err := b.step(ctx, func(tx *redis.Tx, _ bool) error {
+		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { b.r.abort(ctx, p); return nil })
 		return err
 	})
+	if isReply(err, "EXECABORT") || isReply(err, "OOM") {
+		// A server without memory takes no transaction, not even this one. Somebody who has begun to build since then is told.
+		_ = b.r.Abort(ctx)
+	}
 }
 
 // Scan iterates over the keys of all rows, as bytes. It must read what was committed before it was called. It ends at the first error that
@@ -203,11 +239,7 @@ func (m *module) rebuild(ctx context.Context, create []any, insert string, scan 
 	}
 	t := &retrier{attempts: o.Attempts}
 	var created *redis.Cmd
-	var b *build
-	err = t.do(ctx, func() (err error) {
-		b, err = m.begin(ctx, func(p redis.Pipeliner) { created = p.Do(ctx, create...) })
-		return err
-	})
+	b, err := m.begin(ctx, t, func(p redis.Pipeliner, _ string) { created = p.Do(ctx, create...) })
 	if err != nil {
 		return err
 	}

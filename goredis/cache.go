@@ -98,8 +98,10 @@ func linger(client redis.UniversalClient) time.Duration {
 		o := c.Options()
 		return bound(o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.MaxRetryBackoff, max(o.MaxRetries, o.MaxRedirects))
 	case *redis.Ring:
-		o := c.Options()
-		return bound(o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.MaxRetryBackoff, o.MaxRetries)
+		for _, shard := range c.GetShardClients() { // they have the defaults filled in
+			o, ring := shard.Options(), c.Options()
+			return bound(o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, ring.MaxRetryBackoff, ring.MaxRetries)
+		}
 	}
 	return time.Minute
 }

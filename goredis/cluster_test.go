@@ -14,7 +14,7 @@ import (
 )
 
 // startCluster starts three nodes with a third of the slots each.
-func startCluster(t *testing.T) *redis.ClusterClient {
+func startCluster(t *testing.T, protocol int) *redis.ClusterClient {
 	ctx := t.Context()
 	var nodes []*server
 	var addrs []string
@@ -37,13 +37,13 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
 		}, 30*time.Second, 20*time.Millisecond)
 	}
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Protocol: protocol})
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 func TestCluster(t *testing.T) {
-	client, ctx := startCluster(t), t.Context()
+	client, ctx := startCluster(t, 2), t.Context()
 	for _, key := range []string{"users", "{users}", "app:{tenant7}:users", "a{b", "x", "y", "z"} {
 		b := newTestBitmap(t, client, key, Options{})
 		slot := client.ClusterKeySlot(ctx, key).Val()
@@ -104,7 +104,7 @@ func TestCluster(t *testing.T) {
 // A slot moves to another node with its keys: a client finds them there, and since it cannot know that nothing was lost, they
 // are confirmed first.
 func TestClusterSlotMoves(t *testing.T) {
-	client, ctx := startCluster(t), t.Context()
+	client, ctx := startCluster(t, 3), t.Context()
 	b := newTestBitmap(t, client, "{users}", Options{})
 	require.NoError(t, b.Reserve(ctx))
 	require.NoError(t, b.AddKeys(ctx, keysUpTo(500)))

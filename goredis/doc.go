@@ -29,6 +29,15 @@
 // "{users}~load", "{users}~log" and "{users}~build". At a key with a hash tag, "app:{users}", they are
 // "app:{users}:gen" and so on. All are in one slot of a cluster. A key that holds a "}" and no tag is refused.
 //
+// # Contexts and retries
+//
+// go-redis keeps to the deadline of a context within a request only where ContextTimeoutEnabled is set in its options; otherwise its
+// ReadTimeout bounds a request. A Rebuild or Push that ends by its context takes up to five seconds more to delete what it has written.
+//
+// A client sends a request again whose reply was lost. That never changes what a filter answers, but an add that was sent
+// twice reports a key as there already that it has just added, and [Cuckoo.Add] may store it twice. [Rolling.Add], whose answers are to tell the new from
+// the old, and [Cuckoo.Remove] are never sent again.
+//
 // # Goroutines
 //
 // All methods of all types may be called from any number of goroutines at once.

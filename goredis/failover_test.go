@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,6 +124,9 @@ func TestFailoverUnderLoad(t *testing.T) {
 	master, replica := startRedis(t), startRedis(t)
 	second := replica.client()
 	require.NoError(t, second.ReplicaOf(ctx, "127.0.0.1", fmt.Sprint(master.port)).Err())
+	require.Eventually(t, func() bool { // the first replica of a server gives it another history
+		return strings.Contains(second.Info(ctx, "replication").Val(), "master_link_status:up")
+	}, 20*time.Second, 10*time.Millisecond)
 	client, move := movable(t, master.addr())
 	b := newTestBitmap(t, client, "b", Options{})
 	rows := &truth{}

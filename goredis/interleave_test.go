@@ -91,7 +91,7 @@ func TestJournalAtTheEnd(t *testing.T) {
 			began, released, finished := make(chan bool), make(chan bool), make(chan error, 1)
 			interrupted(t, client, writer, "append", func() { close(began); <-released })
 			called := interrupted(t, client, f, at, func() { close(released); <-finished })
-			require.NoError(t, tryPush(f, PushOptions{}, func() [][]byte {
+			require.NoError(t, tryPush(ctx, f, PushOptions{}, func() [][]byte {
 				go func() {
 					err := writer.AddKeys(ctx, [][]byte{key})
 					finished <- err
@@ -109,7 +109,7 @@ func TestJournalAtTheEnd(t *testing.T) {
 		key := []byte("too late")
 		began, released, finished := make(chan bool), make(chan bool), make(chan error, 1)
 		interrupted(t, client, writer, "append", func() { close(began); <-released })
-		require.NoError(t, tryPush(f, PushOptions{}, func() [][]byte {
+		require.NoError(t, tryPush(ctx, f, PushOptions{}, func() [][]byte {
 			go func() { finished <- writer.AddKeys(ctx, [][]byte{key}) }()
 			<-began
 			return keysUpTo(500)
@@ -135,7 +135,7 @@ func TestUnknownUntilMarked(t *testing.T) {
 		requireVerdicts(t, other, guard.Maybe, keysUpTo(100))
 		// Another builder takes over at that moment: it alone marks what it has made.
 		called = interrupted(t, client, f, "~gen ~build{", func() { push(t, other, keyRange(100, 200), PushOptions{}) })
-		require.ErrorIs(t, tryPush(f, PushOptions{}, func() [][]byte { return keysUpTo(100) }), ErrSuperseded)
+		require.ErrorIs(t, tryPush(ctx, f, PushOptions{}, func() [][]byte { return keysUpTo(100) }), ErrSuperseded)
 		require.True(t, called())
 		requireVerdicts(t, other, guard.Maybe, keyRange(100, 200))
 		require.Greater(t, absentShare(t, other, keysUpTo(100)), 0.9)

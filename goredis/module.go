@@ -3,6 +3,7 @@ package goredis
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,13 +21,29 @@ type module struct {
 
 func (m *module) command(name string) string { return m.prefix + "." + name }
 
-// Verdicts appends one verdict a key to dst, in one transaction and one round trip: Unknown for all unless the filter is there and
-// whole. It returns an error where the server cannot be asked, or has something else at the key; the verdicts are
-// Unknown then.
+// maxKeys is how many keys one command has; a server takes a million arguments.
+const maxKeys = 100_000
+
+// Verdicts appends one verdict a key to dst, in one transaction and one round trip for each 100,000 keys: Unknown for all unless the filter is there and
+// whole. It returns an error where the server cannot be asked, or has something else at the key; the verdicts from there
+// on are Unknown then.
 func (m *module) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byte) ([]guard.Verdict, error) {
-	if len(keys) == 0 {
-		return dst, nil
+	for len(keys) > 0 {
+		n := min(len(keys), maxKeys)
+		answers, err := m.exist(ctx, keys[:n])
+		if err != nil {
+			return unknowns(dst, len(keys), err)
+		}
+		for _, a := range answers {
+			dst = append(dst, verdict(a == 1))
+		}
+		keys = keys[n:]
 	}
+	return dst, nil
+}
+
+// exist asks for all keys at once.
+func (m *module) exist(ctx context.Context, keys [][]byte) ([]int64, error) {
 	var s *sight
 	var exists *redis.Cmd
 	err := m.tx(ctx, func(p redis.Pipeliner) {
@@ -37,16 +54,9 @@ func (m *module) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byt
 		_, err = s.judge()
 	}
 	if err != nil {
-		return unknowns(dst, len(keys), err)
+		return nil, err
 	}
-	answers, err := m.integers(exists, len(keys))
-	if err != nil {
-		return unknowns(dst, len(keys), err)
-	}
-	for _, a := range answers {
-		dst = append(dst, verdict(a == 1))
-	}
-	return dst, nil
+	return m.integers(exists, len(keys))
 }
 
 func arguments(keys [][]byte, first ...any) []any {
@@ -119,19 +129,26 @@ const notFound = "ERR not found" // of NOCREATE
 const maxJournal = 64 << 20
 
 // insert adds keys with command, which takes NOCREATE and ITEMS, to the filter and to the one that is being built, in one
-// round trip. While a Push uploads a filter there is none to add to yet: then a second round trip puts the keys into its
+// round trip for each maxKeys keys. While a Push uploads a filter there is none to add to yet: then a second round trip puts the keys into its
 // journal, which the Push adds at its end.
-func (m *module) insert(ctx context.Context, command string, keys [][]byte) ([]int64, error) {
-	if len(keys) == 0 {
-		return nil, nil
+func (m *module) insert(ctx context.Context, command string, keys [][]byte) (answers []int64, err error) {
+	for err == nil && len(keys) > 0 {
+		n := min(len(keys), maxKeys)
+		var more []int64
+		more, err = m.insertAtOnce(ctx, command, keys[:n])
+		answers, keys = append(answers, more...), keys[n:]
 	}
+	return answers, err
+}
+
+func (m *module) insertAtOnce(ctx context.Context, command string, keys [][]byte) ([]int64, error) {
 	for {
 		var here, there *redis.Cmd
-		var build *redis.StringCmd
+		var build, gen *redis.StringCmd
 		err := m.tx(ctx, func(p redis.Pipeliner) {
 			here = p.Do(ctx, arguments(keys, command, m.key, "NOCREATE", "ITEMS")...)
 			there = p.Do(ctx, arguments(keys, command, m.next, "NOCREATE", "ITEMS")...)
-			build = p.Get(ctx, m.build)
+			build, gen = p.Get(ctx, m.build), p.Get(ctx, m.gen)
 		})
 		if err != nil {
 			return nil, err
@@ -152,8 +169,36 @@ func (m *module) insert(ctx context.Context, command string, keys [][]byte) ([]i
 				continue // the Push has come to an end, so there may be another filter at the key
 			}
 		}
-		return m.inserted(here, len(keys))
+		answers, err := m.inserted(here, len(keys))
+		if isUnknown(err) && gen.Val() != "" {
+			gone, err := m.unmark(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if !gone {
+				continue // it has come back
+			}
+		}
+		return answers, err
 	}
+}
+
+// unmark takes the marker away if there is no filter, and reports whether that is so: one that comes back later, from a backup or under
+// its old name, lacks what is added now.
+func (m *module) unmark(ctx context.Context) (gone bool, err error) {
+	err = m.client.Watch(ctx, func(tx *redis.Tx) error {
+		n, err := tx.Exists(ctx, m.key).Result()
+		if err != nil || n == 1 {
+			return err
+		}
+		gone = true
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Del(ctx, m.gen); return nil })
+		return err
+	}, m.key, m.gen)
+	if errors.Is(err, redis.TxFailedErr) {
+		return false, nil
+	}
+	return gone, err
 }
 
 // journal appends keys to the journal of the Push id, and reports whether that was still under way.
@@ -201,12 +246,16 @@ func (m *module) add(ctx context.Context, dst []bool, command string, keys [][]b
 
 // reserve makes an empty filter by a command, and marks it.
 func (m *module) reserve(ctx context.Context, command []any) error {
-	err := m.client.Do(ctx, command...).Err()
+	history, err := m.history(ctx)
+	if err != nil {
+		return err
+	}
+	err = m.client.Do(ctx, command...).Err()
 	if isReply(err, "ERR item exists") {
 		return fmt.Errorf("%w: %q", ErrExists, m.key)
 	}
 	if err != nil {
 		return m.explain(err)
 	}
-	return m.Confirm(ctx)
+	return m.confirm(ctx, history)
 }

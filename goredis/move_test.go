@@ -257,11 +257,10 @@ func TestBrokenConnections(t *testing.T) {
 // push pushes a filter with keys, made when the journal is open.
 func push(t testing.TB, f tested, keys [][]byte, o PushOptions) {
 	t.Helper()
-	require.NoError(t, tryPush(f, o, func() [][]byte { return keys }))
+	require.NoError(t, tryPush(context.Background(), f, o, func() [][]byte { return keys }))
 }
 
-func tryPush(f tested, o PushOptions, keys func() [][]byte) error {
-	ctx := context.Background()
+func tryPush(ctx context.Context, f tested, o PushOptions, keys func() [][]byte) error {
 	switch f := f.(type) {
 	case *Bitmap:
 		return f.PushFrom(ctx, func(context.Context) (*bloom.Filter, error) {
@@ -380,7 +379,7 @@ func TestWritersDuringMoves(t *testing.T) {
 			for _, key := range before {
 				require.True(t, copied.contains(key), "round %d: %s", round, key)
 			}
-			require.NoError(t, tryPush(f, PushOptions{}, rows.committed.all))
+			require.NoError(t, tryPush(ctx, f, PushOptions{}, rows.committed.all))
 			requireVerdicts(t, f, guard.Maybe, before)
 			err = f.Rebuild(ctx, rows.scan, RebuildOptions{})
 			require.NoError(t, err)
@@ -441,9 +440,10 @@ func TestLossUnderLoad(t *testing.T) {
 			func() error { return client.Del(ctx, r.gen).Err() },
 			func() error { return client.Rename(ctx, f.Key(), f.Key()+"2").Err() },
 			func() error { return client.Set(ctx, f.Key(), "other", 0).Err() },
+			func() error { return client.FlushAll(ctx).Err() }, // tests run one after the other
 		}
 		if !isBitmap(f) {
-			losses = append(losses, func() error { return client.FlushAll(ctx).Err() }, func() error { // another client makes it anew
+			losses = append(losses, func() error { // another client makes it anew
 				client.Del(ctx, f.Key())
 				return client.Do(ctx, r.shape+".ADD", f.Key(), "x").Err()
 			})

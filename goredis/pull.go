@@ -121,6 +121,9 @@ func (d *dumper) take(s *sight, cmd *redis.Cmd, cursor int64) (last bool, err er
 	if c.next == 0 {
 		return true, nil
 	}
+	if c.next <= cursor {
+		return false, fmt.Errorf("%w: %s answers cursor %d with %d", bloom.ErrCorrupt, cmd.Name(), cursor, c.next)
+	}
 	if err := d.loader.LoadChunk(c.next, c.data); err != nil {
 		if cursor != 0 && errors.Is(err, bloom.ErrCorrupt) {
 			return false, errAgain // of a link that was not there when the header was made
@@ -151,14 +154,17 @@ func (d *dumper) one(ctx context.Context, do func(func(p redis.Pipeliner)) error
 // stamp is what changes with every add that changes the filter.
 func (d *dumper) stamp() string { return d.generation + string(d.header.data) }
 
-func (f *Filter) stamp(ctx context.Context, o *PullOptions) (string, error) {
-	d := &dumper{m: &f.module, o: &PullOptions{Unmarked: o.Unmarked}, loader: bloom.NewScalableLoader()}
+func (f *Filter) stamp(ctx context.Context) (string, error) {
+	d := &dumper{m: &f.module, o: &PullOptions{}, loader: bloom.NewScalableLoader()}
 	_, err := d.one(ctx, func(queue func(p redis.Pipeliner)) error { return f.tx(ctx, queue) })
 	return d.stamp(), err
 }
 
 // size is what the filter takes, about, for Progress; 0 if the server does not tell.
-func (m *module) size(ctx context.Context) uint64 {
+func (m *module) size(ctx context.Context, o *PullOptions) uint64 {
+	if o.Progress == nil {
+		return 0
+	}
 	if m.prefix == "BF" {
 		return uint64(m.client.BFInfo(ctx, m.key).Val().Size)
 	}
@@ -179,7 +185,7 @@ func (f *Filter) pull(ctx context.Context, o PullOptions) (filter *bloom.Scalabl
 	do := func(queue func(p redis.Pipeliner)) error { return f.tx(ctx, queue) }
 	err = pulls(func(int) error {
 		loader := bloom.NewScalableLoader()
-		d := &dumper{m: &f.module, o: &o, loader: loader, total: f.size(ctx)}
+		d := &dumper{m: &f.module, o: &o, loader: loader, total: f.size(ctx, &o)}
 		for last := false; !last; {
 			if err := t.do(ctx, func() (err error) { last, err = d.one(ctx, do); return err }); err != nil {
 				return err
@@ -207,7 +213,7 @@ func (c *Cuckoo) Pull(ctx context.Context, o PullOptions) (filter *bloom.Cuckoo,
 	err = pulls(func(attempt int) error {
 		return t.do(ctx, func() error {
 			loader := bloom.NewCuckooLoader()
-			d := &dumper{m: &c.module, o: &o, loader: loader, total: c.size(ctx)}
+			d := &dumper{m: &c.module, o: &o, loader: loader, total: c.size(ctx, &o)}
 			if attempt%2 == 0 {
 				cursors = nil
 				if err := c.inParts(ctx, d); err != nil {

@@ -38,8 +38,16 @@ const pushChunk = 1 << 20
 // hosted ones, have the default.
 func (r *remote) limits(ctx context.Context) (bulk, memory uint64, err error) {
 	bulk = 512 << 20
+	var node interface {
+		ConfigGet(ctx context.Context, parameter string) *redis.MapStringStringCmd
+	} = r.client
+	if cluster, ok := r.client.(*redis.ClusterClient); ok {
+		if node, err = cluster.MasterForKey(ctx, r.key); err != nil {
+			return 0, 0, err
+		}
+	}
 	for name, value := range map[string]*uint64{"proto-max-bulk-len": &bulk, "maxmemory": &memory} {
-		got, err := r.client.ConfigGet(ctx, name).Result()
+		got, err := node.ConfigGet(ctx, name).Result()
 		var reply redis.Error
 		if err != nil && !errors.As(err, &reply) {
 			return 0, 0, err
@@ -72,8 +80,9 @@ func (r *remote) fits(ctx context.Context, size, largest uint64) error {
 // The size is checked before anything is written. The chunks go to a second key in the same slot; keys that are
 // added meanwhile, by this package, go into a journal and are added at the end; then one RENAME puts the new filter in its
 // place. Lookups answer from the old filter meanwhile, and Unknown for the time of some round trips at the end. On a
-// broken connection the push goes on where it was. On error the old filter stays; [ErrSuperseded] says that another push
-// or rebuild began, or that the server lost what had been sent.
+// broken connection the push goes on where it was. On error the old filter stays, unless the error came in those last round trips: then
+// the new one is there, and Unknown. [ErrSuperseded] says that another push
+// or rebuild began, or that the server lost what had been sent, or may have, in a restart or a failover.
 //
 // The error wraps bloom.ErrMismatch if f is not in the RedisBloom scheme, and bloom.ErrTooLarge if it has no place on the server.
 func (f *Filter) Push(ctx context.Context, filter *bloom.Scalable, o PushOptions) error {
@@ -136,8 +145,8 @@ func (m *module) push(ctx context.Context, o PushOptions, insert string, source 
 	if err := t.do(ctx, func() error { return m.fits(ctx, 0, pushChunk) }); err != nil {
 		return err
 	}
-	var b *build
-	if err = t.do(ctx, func() (err error) { b, err = m.begin(ctx, func(redis.Pipeliner) {}); return err }); err != nil {
+	b, err := m.begin(ctx, t, m.openJournal(ctx))
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -158,7 +167,7 @@ func (m *module) push(ctx context.Context, o PushOptions, insert string, source 
 	if err := t.do(ctx, func() error { return m.open(ctx, b) }); err != nil {
 		return err
 	}
-	j := &journal{m: m, insert: insert, page: 1 << 20}
+	j := &journal{m: m, insert: insert, head: b.id, at: int64(len(b.id)), page: 1 << 20}
 	if err := j.replay(ctx, t, m.next); err != nil {
 		return err
 	}
@@ -221,12 +230,37 @@ func (m *module) open(ctx context.Context, b *build) error {
 	})
 }
 
+// openJournal begins the journal with the builder's ID: a server that evicts keys may lose the journal, and the next
+// writer would begin another.
+func (m *module) openJournal(ctx context.Context) func(p redis.Pipeliner, id string) {
+	return func(p redis.Pipeliner, id string) { p.Set(ctx, m.log, id, 0) }
+}
+
 // journal reads the keys that were added while there was no filter for them.
 type journal struct {
 	m      *module
 	insert string
+	head   string
 	at     int64
 	page   int64
+}
+
+// read returns the next page, or what there is of it.
+func (j *journal) read(ctx context.Context) ([]byte, error) {
+	var head, page *redis.StringCmd
+	err := j.m.tx(ctx, func(p redis.Pipeliner) {
+		head = p.GetRange(ctx, j.m.log, 0, int64(len(j.head))-1)
+		page = p.GetRange(ctx, j.m.log, j.at, j.at+j.page-1)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case head.Err() != nil:
+		return nil, j.m.explain(head.Err())
+	case head.Val() != j.head:
+		return nil, fmt.Errorf("%w: the journal at key %q is lost", ErrSuperseded, j.m.log)
+	}
+	return page.Bytes()
 }
 
 // replay adds the keys to the filter at key, from where it was to the end.
@@ -234,7 +268,7 @@ func (j *journal) replay(ctx context.Context, t *retrier, key string) error {
 	for {
 		var data []byte
 		err := t.do(ctx, func() (err error) {
-			data, err = j.m.client.GetRange(ctx, j.m.log, j.at, j.at+j.page-1).Bytes()
+			data, err = j.read(ctx)
 			return err
 		})
 		if err != nil {
@@ -279,11 +313,8 @@ func (b *Bitmap) PushFrom(ctx context.Context, source func(context.Context) (*bl
 	if err := t.do(ctx, func() error { return b.fits(ctx, b.bytes(), b.bytes()) }); err != nil {
 		return err
 	}
-	var by *build
-	err = t.do(ctx, func() (err error) {
-		by, err = b.begin(ctx, func(p redis.Pipeliner) { p.SetRange(ctx, b.next, int64(b.bytes()-1), "\x00") })
-		return err
-	})
+	var made *redis.IntCmd
+	by, err := b.begin(ctx, t, func(p redis.Pipeliner, _ string) { made = p.SetRange(ctx, b.next, int64(b.bytes()-1), "\x00") })
 	if err != nil {
 		return err
 	}
@@ -292,6 +323,9 @@ func (b *Bitmap) PushFrom(ctx context.Context, source func(context.Context) (*bl
 			by.abandon(ctx)
 		}
 	}()
+	if err := made.Err(); err != nil {
+		return b.explain(err)
+	}
 	f, err := source(ctx)
 	if err != nil {
 		return err

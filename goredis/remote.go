@@ -31,8 +31,8 @@ var (
 	// ErrExists says that there is a filter already.
 	ErrExists = errors.New("goredis: the key exists")
 
-	// ErrSuperseded says that a later Rebuild, Push, Abort or Drop ended this one, or that what it was writing got lost.
-	// The filter in use is as it was.
+	// ErrSuperseded says that a later Rebuild, Push, Abort or Drop ended this one, or an add that cannot go to both filters (the new one
+	// is full, or has other parameters), or that what it was writing got lost, or may be, by a restart or a failover.
 	ErrSuperseded = errors.New("goredis: superseded, or lost, while it was being written")
 
 	// ErrChanging says that a filter changed so much while it was pulled that no whole copy could be had.
@@ -67,6 +67,9 @@ func newRemote(client redis.UniversalClient, key, shape string, o Options, k kin
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", bloom.ErrInvalid)
 	}
+	if _, ring := client.(*redis.Ring); ring {
+		return nil, fmt.Errorf("%w: a Ring sends a key to another server while its own is down, and what is added there is not in the filter that comes back: take the client of one shard (GetShardClientForKey)", bloom.ErrInvalid)
+	}
 	sibling, err := siblings(key)
 	if err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func siblings(key string) (func(name string) string, error) {
 // Key returns the key of the filter.
 func (r *remote) Key() string { return r.key }
 
-// marker is the value of the key gen.
+// marker is the value of the key gen, if the filter is whole. If not, the value is bare and the shape.
 type marker struct {
 	shape, generation, history string
 	size                       uint64 // that the filter had when it was marked
@@ -116,7 +119,10 @@ func parseMarker(s string) (m marker, ok bool) {
 	return marker{f[1], f[2], f[3], size}, err == nil
 }
 
-const noHistory = "-" // of a marker by who trusts the server
+const (
+	bare      = "0 "
+	noHistory = "-" // of a marker by who trusts the server
+)
 
 // historyOf returns the ID of the history of the data of a server that may be written to, from INFO replication.
 func historyOf(info string) (string, error) {
@@ -135,6 +141,42 @@ func historyOf(info string) (string, error) {
 	return id, nil
 }
 
+// askHistory queues a command that shows the history of the server's data, unless r trusts the server.
+func (r *remote) askHistory(ctx context.Context, p redis.Pipeliner) *redis.Cmd {
+	if r.durable {
+		return nil
+	}
+	if _, single := r.client.(*redis.Client); single {
+		return p.Do(ctx, "INFO", "replication")
+	}
+	// A command without keys does not find the right node.
+	return p.Eval(ctx, "return redis.call('INFO', 'replication')", []string{r.key})
+}
+
+// toldHistory reads what was asked for.
+func (r *remote) toldHistory(cmd *redis.Cmd) (string, error) {
+	if r.durable {
+		return noHistory, nil
+	}
+	info, err := cmd.Text()
+	if err != nil {
+		return "", r.explain(err)
+	}
+	return historyOf(info)
+}
+
+// history asks for the history alone.
+func (r *remote) history(ctx context.Context) (string, error) {
+	if r.durable {
+		return noHistory, nil
+	}
+	var info *redis.Cmd
+	if err := r.tx(ctx, func(p redis.Pipeliner) { info = r.askHistory(ctx, p) }); err != nil {
+		return "", err
+	}
+	return r.toldHistory(info)
+}
+
 // sight is what the commands of one transaction show of the filter.
 type sight struct {
 	r     *remote
@@ -145,16 +187,7 @@ type sight struct {
 
 // see queues the commands.
 func (r *remote) see(ctx context.Context, p redis.Pipeliner) *sight {
-	s := &sight{r: r, gen: p.Get(ctx, r.gen)}
-	if !r.durable {
-		if _, single := r.client.(*redis.Client); single {
-			s.info = p.Do(ctx, "INFO", "replication")
-		} else { // a command without keys does not find the right node
-			s.info = p.Eval(ctx, "return redis.call('INFO', 'replication')", []string{r.key})
-		}
-	}
-	s.probe = r.kind.probe(ctx, p, r.key)
-	return s
+	return &sight{r: r, gen: p.Get(ctx, r.gen), info: r.askHistory(ctx, p), probe: r.kind.probe(ctx, p, r.key)}
 }
 
 // found returns the size of the filter, or an error if there is none, and the server's history.
@@ -166,37 +199,33 @@ func (s *sight) found() (size uint64, history string, err error) {
 	if !present {
 		return 0, "", fmt.Errorf("%w: there is no filter at key %q", ErrUnknown, s.r.key)
 	}
-	if s.r.durable {
-		return size, noHistory, nil
-	}
-	info, err := s.info.Text()
-	if err != nil {
-		return 0, "", s.r.explain(err)
-	}
-	history, err = historyOf(info)
+	history, err = s.r.toldHistory(s.info)
 	return size, history, err
 }
 
 // judge returns the marker, and nil if the filter is whole. The error wraps ErrUnknown if it is not, and bloom.ErrMismatch
 // if others use it with other parameters.
 func (s *sight) judge() (marker, error) {
-	size, history, err := s.found()
-	if err != nil {
-		return marker{}, err
-	}
 	text, err := s.gen.Result()
-	if err == redis.Nil {
-		return marker{}, fmt.Errorf("%w: nobody has marked the filter at key %q as whole: key %q is missing", ErrUnknown, s.r.key, s.r.gen)
-	}
-	if err != nil {
+	if err != nil && err != redis.Nil {
 		return marker{}, s.r.explain(err)
 	}
 	m, ok := parseMarker(text)
+	shape, isBare := strings.CutPrefix(text, bare)
+	if ok {
+		shape = m.shape
+	}
+	if (ok || isBare) && shape != s.r.shape {
+		return m, s.r.otherShape(shape)
+	}
+	size, history, found := s.found()
 	switch {
+	case found != nil:
+		return m, found
+	case isBare, err == redis.Nil:
+		return m, fmt.Errorf("%w: nobody has marked the filter at key %q as whole, which key %q would say", ErrUnknown, s.r.key, s.r.gen)
 	case !ok:
 		return m, fmt.Errorf("%w: key %q holds %.80q, which is no marker", ErrUnknown, s.r.gen, text)
-	case m.shape != s.r.shape:
-		return m, s.r.otherShape(m.shape)
 	case m.history != history && !s.r.durable:
 		return m, fmt.Errorf("%w: the server's data is of history %.12s and the filter at key %q was marked in %.12s: a restart or a failover may have lost writes",
 			ErrUnknown, history, s.r.key, m.history)
@@ -219,7 +248,7 @@ func (r *remote) explain(err error) error {
 	switch text := err.Error(); {
 	case strings.HasPrefix(text, "WRONGTYPE"):
 		return fmt.Errorf("%w: %q: %w", ErrWrongType, r.key, err)
-	case strings.HasPrefix(text, "ERR unknown command"):
+	case strings.HasPrefix(text, "ERR unknown command") && strings.Contains(strings.ToLower(text), r.shape+"."):
 		return fmt.Errorf("%w: %w", ErrNoModule, err)
 	case strings.Contains(text, "filter is full"), strings.Contains(text, "Filter is full"), strings.Contains(text, "Maximum expansions"):
 		return fmt.Errorf("%w: key %q: %w", bloom.ErrFull, r.key, err)
@@ -241,12 +270,20 @@ func (r *remote) tx(ctx context.Context, queue func(p redis.Pipeliner)) error {
 }
 
 func (r *remote) txError(cmds []redis.Cmder, err error) error {
-	if err == nil || err == redis.Nil { // that of a GET
+	if err == nil {
 		return nil
 	}
 	var reply redis.Error
 	if !errors.As(err, &reply) || errors.Is(err, redis.TxFailedErr) {
 		return err
+	}
+	for _, cmd := range cmds { // err is the first only: the connection may have broken after that
+		if err := cmd.Err(); err != nil && !errors.As(err, &reply) {
+			return err
+		}
+	}
+	if err == redis.Nil { // that of a GET
+		return nil
 	}
 	// A command that could not be queued has its own error, the others are told of that.
 	for _, cmd := range cmds {
@@ -289,7 +326,10 @@ func (r *remote) look(ctx context.Context) (marker, error) {
 // failover once the keys have been added again that may have been lost (guard.Guard.CatchUp), and for a filter that was
 // made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, and [ErrSuperseded] while a Rebuild or Push
 // is about to finish.
-func (r *remote) Confirm(ctx context.Context) error {
+func (r *remote) Confirm(ctx context.Context) error { return r.confirm(ctx, "") }
+
+// confirm marks the filter, if the server's history is the one given, or none is given.
+func (r *remote) confirm(ctx context.Context, history string) error {
 	return r.client.Watch(ctx, func(tx *redis.Tx) error {
 		var build *redis.StringCmd
 		var s *sight
@@ -303,15 +343,19 @@ func (r *remote) Confirm(ctx context.Context) error {
 		if strings.HasSuffix(build.Val(), swapped) {
 			return ErrSuperseded
 		}
-		return r.mark(ctx, tx, s, newID())
+		return r.mark(ctx, tx, s, newID(), history)
 	}, r.build)
 }
 
-// mark writes the marker, and what else queue does, on the connection that s was seen on.
-func (r *remote) mark(ctx context.Context, tx *redis.Tx, s *sight, generation string, queue ...func(p redis.Pipeliner)) error {
+// mark writes the marker, and what else queue does, on the connection that s was seen on. If a history is given, it
+// must be the server's: there have been writes since then that must all be there.
+func (r *remote) mark(ctx context.Context, tx *redis.Tx, s *sight, generation, since string, queue ...func(p redis.Pipeliner)) error {
 	size, history, err := s.found()
 	if err != nil {
 		return err
+	}
+	if since != "" && history != since {
+		return errHistory
 	}
 	m := marker{r.shape, generation, history, size}
 	_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -327,6 +371,8 @@ func (r *remote) mark(ctx context.Context, tx *redis.Tx, s *sight, generation st
 	return err
 }
 
+var errHistory = fmt.Errorf("%w: a restart or a failover came between, and may have lost writes", ErrSuperseded)
+
 // Drop deletes the filter and all that belongs to it, and ends a Rebuild or Push under way.
 func (r *remote) Drop(ctx context.Context) error {
 	return r.client.Del(ctx, r.gen, r.key, r.next, r.load, r.log, r.build).Err()
@@ -335,7 +381,11 @@ func (r *remote) Drop(ctx context.Context) error {
 // Abort ends a Rebuild or Push, wherever it runs, and deletes what it has written. The filter in use stays as it is. Call it to
 // clean up after a process that died in one; until then every add goes to both filters.
 func (r *remote) Abort(ctx context.Context) error {
-	return r.client.Del(ctx, r.build, r.next, r.load, r.log).Err()
+	return r.abort(ctx, r.client).Err()
+}
+
+func (r *remote) abort(ctx context.Context, c redis.Cmdable) *redis.IntCmd {
+	return c.Del(ctx, r.build, r.next, r.load, r.log)
 }
 
 // unknowns appends n verdicts Unknown, and returns err unless it says just that.

@@ -79,10 +79,11 @@ local list = redis.call('GET', KEYS[1])
 local there, of, since, starts = nil, nil, now, {}
 if list then
   local names
-  there, of, since, names = string.match(list, '^(%S+) (%S+) (%d+) (%S*)$')
-  if there and there ~= shape then return '-shape ' .. there end
-  since = tonumber(since) or now
-  for start in string.gmatch(names or '', '%d+') do
+  there, of, since, names = string.match(list, '^(rolling:%S+) (%S+) (%d+) ([%d,]*)$')
+  if not there then return '-list' end
+  if there ~= shape then return '-shape ' .. there end
+  since = tonumber(since)
+  for start in string.gmatch(names, '%d+') do
     start = tonumber(start)
     if start > current then current = start end
     starts[#starts + 1] = start
@@ -112,7 +113,7 @@ local out = {}
 `
 
 // Replies with + and a digit a key, 1 for what is contained, 0 for what is not, and ? for what is in no bucket while buckets are lacking.
-var scriptRollingContains = redis.NewScript(luaRolling + `
+var scriptRollingContains = newScript(luaRolling + `
 for first = 9, #ARGV, k do
   local answer = contained(first)
   if answer == '0' and not whole then answer = '?' end
@@ -122,7 +123,7 @@ return '+' .. table.concat(out)
 `)
 
 // Adds keys, and replies what the other script would have before. Writes the list whenever it changes.
-var scriptRollingAdd = redis.NewScript(luaRolling + `
+var scriptRollingAdd = newScript(luaRolling + `
 if lost then since = now end
 local has = false
 local names = {}
@@ -153,22 +154,13 @@ return '+' .. table.concat(out)
 // Key returns the key of the filter.
 func (r *Rolling) Key() string { return r.bitmap.key }
 
-// Start makes an empty filter in the place of what there is, which answers Absent at once: nothing was seen before. Without it, the filter begins with
-// the first add, and answers Unknown until that is Span·Keep ago.
+// Start makes an empty filter in the place of what there is, which answers Absent at once: nothing was seen before it returns. Without it, the filter begins with
+// the first add, and answers Unknown until that is Span·Keep ago. It returns an error that wraps [ErrWrongType], and does nothing, if the key
+// holds something else.
 func (r *Rolling) Start(ctx context.Context) error {
-	history := noHistory
-	if !r.bitmap.durable {
-		var info *redis.Cmd
-		if err := r.bitmap.tx(ctx, func(p redis.Pipeliner) { info = r.bitmap.see(ctx, p).info }); err != nil {
-			return err
-		}
-		text, err := info.Text()
-		if err != nil {
-			return r.bitmap.explain(err)
-		}
-		if history, err = historyOf(text); err != nil {
-			return err
-		}
+	history, err := r.bitmap.history(ctx)
+	if err != nil {
+		return err
 	}
 	if err := r.Drop(ctx); err != nil {
 		return err
@@ -176,24 +168,48 @@ func (r *Rolling) Start(ctx context.Context) error {
 	return r.bitmap.client.Set(ctx, r.Key(), r.bitmap.shape+" "+history+" 0 ", 0).Err()
 }
 
-// Drop deletes the filter with its buckets.
+// Drop deletes the filter with its buckets. Errors are as of [Rolling.Start].
 func (r *Rolling) Drop(ctx context.Context) error {
-	list, err := r.bitmap.client.Get(ctx, r.Key()).Result()
-	if err != nil && err != redis.Nil {
-		return r.bitmap.explain(err)
+	starts, err := r.starts(ctx)
+	if err != nil {
+		return err
 	}
 	names := []string{r.Key()}
-	for start := range strings.SplitSeq(list[strings.LastIndexByte(list, ' ')+1:], ",") {
-		if start != "" {
-			names = append(names, r.bucketPrefix()+start)
-		}
+	for _, start := range starts {
+		names = append(names, r.bucketPrefix()+strconv.FormatInt(start, 10))
 	}
 	return r.bitmap.client.Del(ctx, names...).Err()
 }
 
+// starts reads the list, of which there may be none.
+func (r *Rolling) starts(ctx context.Context) (starts []int64, err error) {
+	list, err := r.bitmap.client.Get(ctx, r.Key()).Result()
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, r.bitmap.explain(err)
+	}
+	fields := strings.Split(list, " ")
+	if len(fields) != 4 || !strings.HasPrefix(list, "rolling:") {
+		return nil, r.bitmap.refusal("list")
+	}
+	for text := range strings.SplitSeq(fields[3], ",") {
+		if text == "" { // there is no bucket
+			continue
+		}
+		start, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, r.bitmap.refusal("list")
+		}
+		starts = append(starts, start)
+	}
+	return starts, nil
+}
+
 func (r *Rolling) bucketPrefix() string { return strings.TrimSuffix(r.bitmap.gen, "gen") }
 
-func (r *Rolling) ask(ctx context.Context, dst []guard.Verdict, s *redis.Script, keys [][]byte) ([]guard.Verdict, error) {
+func (r *Rolling) ask(ctx context.Context, dst []guard.Verdict, s *script, keys [][]byte, final bool) ([]guard.Verdict, error) {
 	if len(keys) == 0 {
 		return dst, nil
 	}
@@ -203,7 +219,7 @@ func (r *Rolling) ask(ctx context.Context, dst []guard.Verdict, s *redis.Script,
 		more = append(more, r.now(), r.o.Span.Milliseconds(), r.o.Keep, r.bucketPrefix())
 		calls[i] = append(more, args[4:]...)
 	}
-	digits, err := r.bitmap.digits(ctx, s, []string{r.Key()}, calls, len(keys))
+	digits, err := r.bitmap.digits(ctx, s, []string{r.Key()}, calls, len(keys), final)
 	if err != nil {
 		return unknowns(dst, len(keys), err)
 	}
@@ -220,36 +236,29 @@ func (r *Rolling) ask(ctx context.Context, dst []guard.Verdict, s *redis.Script,
 // Verdicts appends one verdict a key to dst, in one round trip: Maybe for what a live bucket has; Absent for what is in none, if the
 // buckets have all keys that were added since the oldest of them began; Unknown otherwise. Errors are as in [Bitmap.Verdicts].
 func (r *Rolling) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byte) ([]guard.Verdict, error) {
-	return r.ask(ctx, dst, scriptRollingContains, keys)
+	return r.ask(ctx, dst, scriptRollingContains, keys, false)
 }
 
 // Add adds keys to the bucket of the present span and appends to dst what [Rolling.Verdicts] would have answered for each just before. Of processes
 // that add a new key at the same time, one alone is answered Absent. The first add of a span makes the bucket and deletes those that
-// are over. On error keys may have been added.
+// are over. On error keys may have been added: the client does not send an add again, whatever its MaxRetries is, since the answer to the second would
+// be Maybe for a key that nobody had seen.
 func (r *Rolling) Add(ctx context.Context, dst []guard.Verdict, keys ...[]byte) ([]guard.Verdict, error) {
-	return r.ask(ctx, dst, scriptRollingAdd, keys)
+	return r.ask(ctx, dst, scriptRollingAdd, keys, true)
 }
 
-// AddKeys is Add without the answers.
+// AddKeys is Add without the answers, which the client may send again.
 func (r *Rolling) AddKeys(ctx context.Context, keys [][]byte) error {
-	_, err := r.Add(ctx, nil, keys...)
+	_, err := r.ask(ctx, nil, scriptRollingAdd, keys, false)
 	return err
 }
 
 // Buckets returns when each bucket that is listed began, oldest first. Those whose time is over are listed until the next add.
 func (r *Rolling) Buckets(ctx context.Context) ([]time.Time, error) {
-	list, err := r.bitmap.client.Get(ctx, r.Key()).Result()
-	if err == redis.Nil {
-		return nil, nil
+	starts, err := r.starts(ctx)
+	var times []time.Time
+	for _, start := range starts {
+		times = append(times, time.UnixMilli(start))
 	}
-	if err != nil {
-		return nil, r.bitmap.explain(err)
-	}
-	var starts []time.Time
-	for start := range strings.SplitSeq(list[strings.LastIndexByte(list, ' ')+1:], ",") {
-		if ms, err := strconv.ParseInt(start, 10, 64); err == nil {
-			starts = append(starts, time.UnixMilli(ms))
-		}
-	}
-	return starts, nil
+	return times, err
 }

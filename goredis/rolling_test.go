@@ -1,8 +1,12 @@
 package goredis
 
 import (
+	"context"
+	"io"
 	"math/rand/v2"
+	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,7 +107,6 @@ func TestRollingLoss(t *testing.T) {
 			i := len(r.bitmap.shape) + 1
 			client.Set(ctx, r.Key(), f[:i]+"00"+f[i+2:], 0)
 		},
-		"nonsense": func(r *Rolling, _ string) { client.Set(ctx, r.Key(), "nonsense", 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, now := newTestRolling(t, client)
@@ -188,4 +191,80 @@ func TestRollingClock(t *testing.T) {
 		_, err := NewRolling(client, "k", o)
 		require.ErrorIs(t, err, bloom.ErrInvalid)
 	}
+}
+
+// A lost reply is never sent again where the answer to the second would be another.
+func TestRollingLostReply(t *testing.T) {
+	client, ctx := plain(t), t.Context()
+	r, _ := newTestRolling(t, client)
+	require.NoError(t, r.Start(ctx))
+	var lose atomic.Bool
+	bad := connect(t, client.Options().Addr, func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) {
+			c, err := net.Dial("unix", addr)
+			return &forgetful{c, &lose}, err
+		}
+	})
+	r.bitmap.client = bad
+	require.NoError(t, r.AddKeys(ctx, keysUpTo(1)))
+	for _, n := range []int{2, maxPositions} { // one script, and several
+		require.NoError(t, bad.Ping(ctx).Err()) // over the connection that is broken next
+		lose.Store(true)
+		_, err := r.Add(ctx, nil, keysUpTo(n)[1:]...)
+		require.Error(t, err)
+		require.False(t, lose.Load())
+		require.NoError(t, bad.Ping(ctx).Err())
+		lose.Store(true)
+		require.NoError(t, r.AddKeys(ctx, keysUpTo(n)), "there is no answer that could be another")
+		require.False(t, lose.Load())
+		requireVerdicts(t, r, guard.Maybe, keysUpTo(2))
+	}
+}
+
+// forgetful is a connection that loses a reply.
+type forgetful struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (c *forgetful) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.lose.CompareAndSwap(true, false) {
+		c.Close()
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// At a key that holds something else, nothing is changed.
+func TestRollingAtAnotherKey(t *testing.T) {
+	client, ctx, key := plain(t), t.Context(), freshKey()
+	r, err := NewRolling(client, key, RollingOptions{Span: time.Hour, Keep: 3, Capacity: 100, ErrorRate: 0.1})
+	require.NoError(t, err)
+	b := newTestBitmap(t, client, key, Options{})
+	require.NoError(t, b.Reserve(ctx))
+	require.NoError(t, b.AddKeys(ctx, keysUpTo(10)))
+	for range 2 {
+		answers, err := r.Verdicts(ctx, nil, keysUpTo(2))
+		require.ErrorIs(t, err, ErrWrongType)
+		require.Equal(t, []guard.Verdict{guard.Unknown, guard.Unknown}, answers)
+		require.ErrorIs(t, r.AddKeys(ctx, keysUpTo(2)), ErrWrongType)
+		require.ErrorIs(t, r.Start(ctx), ErrWrongType)
+		require.ErrorIs(t, r.Drop(ctx), ErrWrongType)
+		_, err = r.Buckets(ctx)
+		require.ErrorIs(t, err, ErrWrongType)
+		if b.Ready(ctx) != nil {
+			break
+		}
+		requireVerdicts(t, b, guard.Maybe, keysUpTo(10))
+		require.NoError(t, b.Drop(ctx))
+		require.NoError(t, client.LPush(ctx, key, "a list").Err())
+	}
+	require.NoError(t, client.Del(ctx, key).Err())
+	// And the other way round.
+	require.NoError(t, r.Start(ctx))
+	require.NoError(t, r.AddKeys(ctx, keysUpTo(2)))
+	requireVerdicts(t, b, guard.Unknown, keysUpTo(2))
+	require.NoError(t, b.AddKeys(ctx, keysUpTo(2)))
+	requireVerdicts(t, r, guard.Maybe, keysUpTo(2))
 }

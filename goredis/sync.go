@@ -31,7 +31,7 @@ type Sync struct {
 	o      SyncOptions
 
 	current    atomic.Pointer[replica]
-	refreshing sync.Mutex // one at a time
+	refreshing chan struct{} // has an element while a Refresh runs
 
 	mu      sync.Mutex // for all that follows, and adds to copies
 	pulling bool
@@ -108,7 +108,7 @@ func NewSync(source Source, o SyncOptions) (*Sync, error) {
 	if o.MaxUnsent == 0 {
 		o.MaxUnsent = 1 << 20
 	}
-	return &Sync{source: source, o: o}, nil
+	return &Sync{source: source, o: o, refreshing: make(chan struct{}, 1)}, nil
 }
 
 // Verdicts appends the answers of the copy to dst; see [Sync]. It sends nothing, does not allocate, and returns nil.
@@ -154,9 +154,10 @@ func (s *Sync) AddKeys(ctx context.Context, keys [][]byte) error {
 	defer s.mu.Unlock()
 	if !stored && (err == nil || transient(err) || ctx.Err() != nil) {
 		if len(s.unsent)+len(keys) > s.o.MaxUnsent {
-			return errors.Join(err, fmt.Errorf("%w: %d keys wait for Redis already", bloom.ErrFull, len(s.unsent)))
+			err = errors.Join(err, fmt.Errorf("%w: %d keys wait for Redis already", bloom.ErrFull, len(s.unsent)))
+		} else {
+			s.unsent = appendClones(s.unsent, keys)
 		}
-		s.unsent = appendClones(s.unsent, keys)
 	}
 	if s.pulling {
 		s.journal = appendClones(s.journal, keys)
@@ -178,10 +179,15 @@ func appendClones(dst, keys [][]byte) [][]byte {
 }
 
 // Refresh sends the keys that Redis has not taken yet, and replaces the copy by a new one. If the filter in Redis has not changed,
-// which can be seen of a [Filter] only, it keeps the copy. On error it keeps the copy. One Refresh waits for another.
+// which can be seen of a [Filter] that is marked only, it keeps the copy. On error it keeps the copy. One Refresh waits for another, as
+// long as ctx lasts.
 func (s *Sync) Refresh(ctx context.Context) error {
-	s.refreshing.Lock()
-	defer s.refreshing.Unlock()
+	select {
+	case s.refreshing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.refreshing }()
 	err := s.refresh(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +251,9 @@ func (s *Sync) sendUnsent(ctx context.Context) error {
 			return fmt.Errorf("%w: key %q", ErrUnknown, s.source.Key())
 		}
 		s.mu.Lock()
-		s.unsent = s.unsent[len(keys):]
+		if s.unsent = s.unsent[len(keys):]; len(s.unsent) == 0 {
+			s.unsent = nil // and its memory with it
+		}
 		s.mu.Unlock()
 	}
 }
@@ -309,10 +317,10 @@ func (l localBitmap) verdicts(dst []guard.Verdict, keys [][]byte) []guard.Verdic
 	return dst
 }
 
-// copy does not copy where the header, which counts every add that changed a bit, is the same.
+// copy does not copy where the header, which counts every add that changed a bit, is the same. Without a marker it could be that of another filter.
 func (f *Filter) copy(ctx context.Context, o PullOptions, last *replica) (*replica, error) {
-	if last != nil {
-		stamp, err := f.stamp(ctx, &o)
+	if last != nil && !o.Unmarked {
+		stamp, err := f.stamp(ctx)
 		if err == nil && stamp == last.stamp {
 			return last, nil
 		}

@@ -109,6 +109,7 @@ func TestSyncWithoutRedis(t *testing.T) {
 	err := s.AddKeys(ctx, keyRange(610, 620))
 	require.ErrorIs(t, err, bloom.ErrFull)
 	require.Equal(t, 10, s.Status().Unsent)
+	requireVerdicts(t, s, guard.Maybe, keyRange(600, 620))
 	require.True(t, server.start())
 	require.ErrorIs(t, s.Refresh(ctx), ErrUnknown)
 	requireVerdicts(t, s, guard.Maybe, append(keysUpTo(500), keyRange(600, 610)...))
@@ -152,7 +153,7 @@ func TestSyncUnderLoad(t *testing.T) {
 			case 0:
 				require.NoError(t, f.Rebuild(ctx, rows.scan, RebuildOptions{}))
 			case 1:
-				require.NoError(t, tryPush(f, PushOptions{}, rows.committed.all))
+				require.NoError(t, tryPush(ctx, f, PushOptions{}, rows.committed.all))
 			case 2:
 				client.Del(ctx, f.Key())
 				time.Sleep(3 * time.Millisecond)
@@ -259,4 +260,38 @@ func TestGuard(t *testing.T) {
 		requireVerdicts(t, f, guard.Unknown, [][]byte{[]byte("remote1"), []byte("nobody")})
 		requireVerdicts(t, synced, guard.Maybe, [][]byte{[]byte("synced1")})
 	})
+}
+
+// Sync does not take a filter that nobody marked for the same one because it has as many keys.
+func TestSyncUnmarked(t *testing.T) {
+	client, ctx := modded(t), t.Context()
+	f, err := NewFilter(client, "f", FilterOptions{})
+	require.NoError(t, err)
+	s := newTestSync(t, f, SyncOptions{Pull: PullOptions{Unmarked: true}})
+	for _, key := range []string{"a", "b"} {
+		client.Del(ctx, "f")
+		require.NoError(t, client.BFAdd(ctx, "f", key).Err())
+		require.NoError(t, s.Refresh(ctx))
+		require.Equal(t, guard.Maybe, s.Check([]byte(key)))
+	}
+	require.EqualValues(t, 2, s.Status().Pulls)
+}
+
+// One Refresh waits for another no longer than its context lasts.
+func TestRefreshWaits(t *testing.T) {
+	client, ctx := plain(t), t.Context()
+	b := newTestBitmap(t, client, freshKey(), Options{})
+	require.NoError(t, b.Reserve(ctx))
+	inside, leave := make(chan bool), make(chan bool)
+	s := newTestSync(t, b, SyncOptions{Pull: PullOptions{Progress: func(uint64, uint64) { inside <- true; <-leave }}})
+	first := make(chan error)
+	go func() { first <- s.Refresh(ctx) }()
+	<-inside
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, s.Refresh(ended), context.Canceled)
+	close(leave)
+	require.NoError(t, <-first)
+	require.EqualValues(t, 1, s.Status().Pulls)
+	require.NoError(t, s.Status().Err)
 }
