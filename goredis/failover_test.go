@@ -27,7 +27,7 @@ func newTestBitmap(t testing.TB, client redis.UniversalClient, key string, o Opt
 // A server that comes back may lack writes: the filter is not relied on until somebody says so.
 func TestRestart(t *testing.T) {
 	s, ctx := startRedis(t, "--appendonly", "yes", "--appendfsync", "always"), t.Context()
-	client := s.client()
+	client := s.client(func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
 	b := newTestBitmap(t, client, "b", Options{})
 	durable := newTestBitmap(t, client, "durable", Options{Durable: true})
 	keys := keysUpTo(500)

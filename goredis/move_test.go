@@ -121,7 +121,7 @@ func TestPushPullBitmap(t *testing.T) {
 	f := bloom.Must(bloom.New(8_000_000, 0.01)) // three chunks to pull
 	b, err := NewBitmap(client, freshKey(), BitmapOptions{Capacity: 8_000_000, ErrorRate: 0.01})
 	require.NoError(t, err)
-	for _, key := range keysUpTo(200_000) {
+	for _, key := range keysUpTo(50_000) {
 		f.Add(key)
 	}
 	done := uint64(0)

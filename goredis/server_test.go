@@ -36,7 +36,7 @@ func startRedis(t testing.TB, args ...string) *server {
 	if err != nil {
 		t.Skip("no redis-server on this machine")
 	}
-	s := &server{t: t, args: append([]string{path, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, args...)}
+	s := &server{t: t, args: append([]string{path, "--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0", "--dir", t.TempDir()}, args...)}
 	for range 20 { // the port may be taken by somebody else in between
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)

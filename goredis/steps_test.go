@@ -330,10 +330,10 @@ func TestOutOfMemory(t *testing.T) {
 // A call takes more keys than a command has arguments.
 func TestManyKeys(t *testing.T) {
 	client, ctx := modded(t), t.Context()
-	f, err := NewFilter(client, "f", FilterOptions{Capacity: 300_000, ErrorRate: 0.01})
+	f, err := NewFilter(client, "f", FilterOptions{Capacity: 150_000, ErrorRate: 0.01})
 	require.NoError(t, err)
 	require.NoError(t, f.Reserve(ctx))
-	keys := keysUpTo(2*maxKeys + 1)
+	keys := keysUpTo(maxKeys + 1)
 	added, err := f.Add(ctx, nil, keys...)
 	require.NoError(t, err)
 	require.Len(t, added, len(keys))
