@@ -135,6 +135,16 @@ func TestBuildWarnsPastCapacity(t *testing.T) {
 	assert.Contains(t, r.stderr, "filter is full")
 }
 
+func TestBuildOfWhatNoMemoryHolds(t *testing.T) {
+	if memory() > 1<<44 {
+		t.Skip("this system does not tell how much memory there is")
+	}
+	r := runBloom(strings.NewReader("a\n"), "build", "-n", "20e12", "-o", temp(t, "x"))
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "this machine has")
+	assert.Contains(t, mustRun(t, "", "size", "-n", "20e12"), "20,000,000,000,000 keys", "sizes are told all the same")
+}
+
 func TestBuildReplacesWholly(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "f.bloom")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -105,15 +104,13 @@ func (o *checkFlags) selectLines(c *cobra.Command, filter container, ins []input
 
 // container opens the filter: mapped where that can be, and otherwise read.
 func (o *checkFlags) container(c *cobra.Command, name string) (container, func() error, error) {
-	if name != "-" && (o.format == "" || o.format == formatBloom) && o.bits == 0 && o.hashes == 0 {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && o.mayBeRecord() {
 		opts, err := o.readOptions()
 		if err != nil {
 			return nil, nil, err
 		}
 		if m, err := bloom.OpenMapped(name, opts...); err == nil {
 			return m, m.Close, nil
-		} else if errors.Is(err, os.ErrNotExist) {
-			return nil, nil, err
 		} // whatever else it is, reading it tells
 	}
 	_, filter, err := o.one(name, c.InOrStdin())
@@ -131,6 +128,11 @@ func (o *checkFlags) container(c *cobra.Command, name string) (container, func()
 		return in, nothing, err
 	}
 	return nil, nil, fmt.Errorf("%s: a %T cannot be asked", name, filter)
+}
+
+// mayBeRecord reports whether the flags leave it open that a file has a record of this library.
+func (l *loading) mayBeRecord() bool {
+	return (l.format == "" || l.format == formatBloom) && l.bits == 0 && l.hashes == 0
 }
 
 // each asks a filter for one key after the other.

@@ -11,6 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// program builds the program and returns its path.
+func program(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bloom")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return path
+}
+
 // The commands of docs/CLI.md print what it says. With -update the page is written anew.
 func TestTheDocs(t *testing.T) {
 	if testing.Short() {
@@ -20,10 +29,7 @@ func TestTheDocs(t *testing.T) {
 	if err != nil {
 		t.Skip("no sh here")
 	}
-	bin, work := t.TempDir(), t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "bloom"), ".")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	bin, work := filepath.Dir(program(t)), t.TempDir()
 	page := filepath.Join("..", "..", "docs", "CLI.md")
 	text := string(read(t, page))
 	var made strings.Builder

@@ -41,8 +41,18 @@ func (k *kindValue) Set(s string) error {
 	return nil
 }
 
-// make makes an empty filter of a kind.
+// make makes an empty filter of a kind. One that the machine has no memory for is an error; to try would end the
+// program.
 func (k kindValue) make(capacity uint64, rate float64, opts ...bloom.Option) (keyed, error) {
+	if p, err := bloom.Estimate(capacity, rate); err == nil { // else the constructor tells
+		size := p.Bits / 8
+		if k == kindCounting {
+			size *= 4
+		}
+		if has := memory(); size > has {
+			return nil, fmt.Errorf("%w: %d keys at %v take about %s bytes, this machine has %s", bloom.ErrTooLarge, capacity, rate, grouped(size), grouped(has))
+		}
+	}
 	switch k {
 	case kindBlocked:
 		return typed(bloom.NewBlocked(capacity, rate, opts...))

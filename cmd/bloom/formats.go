@@ -254,6 +254,9 @@ func (l *loading) decodeBitmap(s *source) (any, error) {
 	if l.bits == 0 || l.hashes == 0 {
 		return nil, usagef("a bitmap does not tell its size (it may end before the last bit that is 0) nor how keys are hashed: give --bits and --hashes, and --scheme and --seed where they are not murmur3 and 0")
 	}
+	if l.bits > maxString {
+		return nil, usagef("--bits is %d, and a Redis string holds %d", l.bits, uint64(maxString))
+	}
 	opts, err := l.options()
 	if err != nil {
 		return nil, err

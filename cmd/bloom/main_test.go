@@ -110,6 +110,7 @@ func TestExitCodes(t *testing.T) {
 		{"build -o OUT MISSING", "", 2, "bloom: stat MISSING: no such file or directory\n"},
 		{"build -o OUT -p 0 TEXT", "", 2, "bloom: invalid argument: error rate is 0, want strictly between 0 and 1\n"},
 		{"build -o OUT -n 0", "", 2, "bloom: invalid argument: capacity is 0, want at least 1\n"},
+		{"build -o OUT -n 1e14", "", 2, ""},
 		{"build -o OUT --kind nonsense", "", 2, ""},
 		{"build -o OUT --kind blocked", "a\n", 2, "bloom: the lines cannot be counted beforehand: give -n, or --kind scalable\nsee bloom build --help\n"},
 		{"build -o OUT --scheme siphash", "a\n", 2, ""},
