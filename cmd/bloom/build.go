@@ -44,7 +44,7 @@ comes. "-" is standard input, and as FILTER standard output.`,
 	f.StringVarP(&o.out, "out", "o", "", "`file` to write the filter to")
 	f.VarP(&o.capacity, "capacity", "n", "how many distinct lines the filter is made for (default: all there are)")
 	f.Float64VarP(&o.rate, "rate", "p", 0.01, "rate of false positives, between 0 and 1")
-	f.Var(&o.kind, "kind", enumerate(kinds)+" (default: filter, or scalable where the number of lines is not known)")
+	f.Var(word[kindValue]{&o.kind, kinds}, "kind", enumerate(kinds)+" (default: filter, or scalable where the number of lines is not known)")
 	o.hashing.register(f)
 	o.lineFlags.register(f)
 	return c

@@ -39,7 +39,8 @@ Exit codes are grep's: 0 if a line was selected, 1 if none was, 2 for an error. 
 	f.BoolVarP(&o.invert, "invert", "v", false, "select the lines that are definitely not in the filter")
 	f.BoolVarP(&o.count, "count", "c", false, "print how many lines are selected, not the lines")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing, and end at the first selected line with code 0")
-	f.StringVar(&o.funnel, "funnel", "string", "of guava: what made bytes of objects, "+enumerate(funnels)+"; by another than the one they were put with, objects are called absent")
+	o.funnel = funnels[0]
+	f.Var(word[string]{&o.funnel, funnels}, "funnel", "of guava: what made bytes of objects, "+enumerate(funnels)+"; by another than the one they were put with, objects are called absent")
 	o.lineFlags.register(f)
 	o.loading.register(f)
 	return c
@@ -104,7 +105,7 @@ func (o *checkFlags) selectLines(c *cobra.Command, filter container, ins []input
 
 // container opens the filter: mapped where that can be, and otherwise read.
 func (o *checkFlags) container(c *cobra.Command, name string) (container, func() error, error) {
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && o.mayBeRecord() {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && o.mayBeRecord() && o.funnel == funnels[0] {
 		opts, err := o.readOptions()
 		if err != nil {
 			return nil, nil, err
@@ -118,14 +119,16 @@ func (o *checkFlags) container(c *cobra.Command, name string) (container, func()
 		return nil, nil, err
 	}
 	nothing := func() error { return nil }
+	if _, ok := filter.(*migrate.Guava); !ok && o.funnel != funnels[0] {
+		return nil, nil, usagef("--funnel is for filters of Guava")
+	}
 	switch f := filter.(type) {
 	case container:
 		return f, nothing, nil
 	case *migrate.BitsAndBlooms:
 		return each(f.Contains), nothing, nil
 	case *migrate.Guava:
-		in, err := funnelled(f, o.funnel)
-		return in, nothing, err
+		return funnelled(f, o.funnel), nothing, nil
 	}
 	return nil, nil, fmt.Errorf("%s: a %T cannot be asked", name, filter)
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// written are the formats that a filter can be written in.
+var written = []string{string(formatBloom), string(formatRedis), string(formatBitmap)}
+
 func newConvert() *cobra.Command {
 	var l loading
 	to := formatBloom
@@ -52,7 +55,7 @@ again with "bloom build", and ask the old filter with "bloom check" until then (
 			return nil
 		},
 	}
-	c.Flags().Var(&to, "to", "the format to write: bloom, redisbloom or bitmap")
+	c.Flags().Var(word[format]{&to, written}, "to", "the format to write: "+enumerate(written))
 	l.register(c.Flags())
 	return c
 }
@@ -69,7 +72,7 @@ func convert(filter any, to format) (made io.WriterTo, note string, err error) {
 	case formatRedis:
 		made, err := toDump(filter)
 		return made, "", err
-	case formatBitmap:
+	default:
 		f, err := toBitmap(filter)
 		if err != nil {
 			return nil, "", err
@@ -81,7 +84,6 @@ func convert(filter any, to format) (made io.WriterTo, note string, err error) {
 		}
 		return bitmap{f}, note, nil
 	}
-	return nil, "", errors.New("filters of other libraries are read and not written")
 }
 
 // toDump is for filters that a Redis server can hold.

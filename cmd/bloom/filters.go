@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/redbloom-go/bloom"
 )
@@ -28,18 +26,6 @@ const (
 )
 
 var kinds = []string{string(kindFilter), string(kindBlocked), string(kindCounting), string(kindCuckoo), string(kindScalable)}
-
-func (k *kindValue) String() string { return string(*k) }
-func (k *kindValue) Type() string   { return "name" }
-
-func (k *kindValue) Set(s string) error {
-	v := strings.ToLower(s)
-	if !slices.Contains(kinds, v) {
-		return fmt.Errorf("want %s", enumerate(kinds))
-	}
-	*k = kindValue(v)
-	return nil
-}
 
 // make makes an empty filter of a kind. One that the machine has no memory for is an error; to try would end the
 // program.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/redbloom-go/bloom"
 	"github.com/redbloom-go/bloom/migrate"
@@ -39,18 +37,6 @@ func (f format) describe() string {
 	}[f]
 }
 
-func (f *format) String() string { return string(*f) }
-func (f *format) Type() string   { return "name" }
-
-func (f *format) Set(s string) error {
-	v := strings.ToLower(s)
-	if !slices.Contains(formats, v) {
-		return fmt.Errorf("want %s", enumerate(formats))
-	}
-	*f = format(v)
-	return nil
-}
-
 // loading are the flags that say how a filter in a file is to be read.
 type loading struct {
 	hashing
@@ -60,7 +46,7 @@ type loading struct {
 }
 
 func (l *loading) register(f *pflag.FlagSet) {
-	f.Var(&l.format, "format", "what the file is: "+enumerate(formats)+" (default: by its content)")
+	f.Var(word[format]{&l.format, formats}, "format", "what the file is: "+enumerate(formats)+" (default: by its content)")
 	f.Var(&l.bits, "bits", "of a bitmap: the number of bits of the filter")
 	f.IntVar(&l.hashes, "hashes", 0, "of a bitmap: the number of positions a key")
 	l.hashing.register(f)
@@ -165,6 +151,8 @@ func (l *loading) decide(s *source) (format, error) {
 	seen := s.guess()
 	bitmap := l.bits > 0 || l.hashes > 0
 	switch {
+	case l.format != "" && l.format != formatBitmap && bitmap:
+		return "", usagef("--bits and --hashes are for bitmaps, and --format is %s", l.format)
 	case l.format != "":
 		return l.format, nil
 	case seen != "" && bitmap:

@@ -31,14 +31,14 @@ func FuzzFiles(f *testing.F) {
 	f.Add([]byte("\x00\x01\x00\x00\x00\x01abcdefgh"), "guava")
 	f.Fuzz(func(t *testing.T, data []byte, as string) {
 		l := loading{}
-		_ = l.format.Set(as) // a name that is none leaves it open
+		_ = word[format]{&l.format, formats}.Set(as) // a name that is none leaves it open
 		file, err := l.read("-", bytes.NewReader(data))
 		if err != nil {
 			return
 		}
 		for _, filter := range file.filters {
 			describe(filter).print(io.Discard)
-			for _, to := range formats {
+			for _, to := range written {
 				if made, _, err := convert(filter, format(to)); err == nil {
 					_, err := made.WriteTo(io.Discard)
 					require.NoError(t, err)

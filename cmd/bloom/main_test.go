@@ -98,6 +98,8 @@ func TestExitCodes(t *testing.T) {
 		{"check", "", 2, "bloom: want the file of a filter\nsee bloom check --help\n"},
 		{"check -", "", 2, "bloom: the filter and the lines cannot both be standard input\nsee bloom check --help\n"},
 		{"check --format guava --funnel no F", "", 2, ""},
+		{"check --funnel long F", "", 2, "bloom: --funnel is for filters of Guava\nsee bloom check --help\n"},
+		{"check --format bloom --bits 5 F", "", 2, ""},
 		{"uniq", "a\na\n", 0, ""},
 		{"uniq", "", 0, ""},
 		{"uniq MISSING", "", 2, "bloom: open MISSING: no such file or directory\n"},

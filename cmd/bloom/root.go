@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // usageError is an error in the command line.
@@ -46,16 +47,12 @@ was added to. Exit codes are grep's: 0 for done, or something selected; 1 for no
 
 // completeValues lets shells complete the flags that take one of a few words.
 func completeValues(c *cobra.Command) {
-	words := map[string][]string{
-		"kind": kinds, "scheme": schemeNames(), "format": formats, "funnel": funnels,
-		"to": {string(formatBloom), string(formatRedis), string(formatBitmap)},
-	}
-	for flag, values := range words {
-		if c.Flags().Lookup(flag) != nil {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(interface{ words() []string }); ok {
 			// The error is for a flag that is not there.
-			_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
 		}
-	}
+	})
 }
 
 // version is that of the module, when it was installed by path.

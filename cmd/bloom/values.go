@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,31 @@ func (c *count) Set(s string) error {
 	return nil
 }
 
+// word is the value of a flag that takes one of a few words.
+type word[T ~string] struct {
+	to *T
+	of []string
+}
+
+func (w word[T]) String() string {
+	if w.to == nil {
+		return "" // the zero value, of which package pflag wants to know whether it is a default
+	}
+	return string(*w.to)
+}
+
+func (w word[T]) Type() string    { return "name" }
+func (w word[T]) words() []string { return w.of }
+
+func (w word[T]) Set(s string) error {
+	s = strings.ToLower(s)
+	if !slices.Contains(w.of, s) {
+		return fmt.Errorf("want %s", enumerate(w.of))
+	}
+	*w.to = T(s)
+	return nil
+}
+
 // schemeValue is the value of --scheme.
 type schemeValue struct{ bloom.Scheme }
 
@@ -39,6 +65,7 @@ var schemes = []bloom.Scheme{bloom.Murmur3, bloom.XXHash, bloom.RedisBloom, bloo
 
 func (v *schemeValue) String() string { return strings.ToLower(v.Scheme.String()) }
 func (v *schemeValue) Type() string   { return "name" }
+func (*schemeValue) words() []string  { return schemeNames() }
 
 func (v *schemeValue) Set(s string) error {
 	for _, scheme := range schemes {
