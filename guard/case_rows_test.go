@@ -99,8 +99,8 @@ func (c slowSet) Set(ctx context.Context, k int, e Entry[string], ttl time.Durat
 	return err
 }
 
-// A cache stores a row longer than a load may take, and then fails to take it back. A row that was deleted meanwhile does
-// not come back: who marks it waits for all that are still storing.
+// A cache stores a row longer than a load may take, and then fails to take it back. A row that was deleted meanwhile
+// does not come back: who marks it waits for all that are still storing.
 func TestCase14_RowOfAnExpiredFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, cache := newDatabase(5), newHookedCache()

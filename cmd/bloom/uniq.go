@@ -127,7 +127,8 @@ func (o *uniqFlags) filterLines(c *cobra.Command, set *seen, ins []input, out ou
 	return lines, printed, nil
 }
 
-// report says what was seen. A new line was dropped with the rate at that moment at most, which rose to that at the end.
+// report says what was seen. A new line was dropped with the rate at that moment at most, which rose to that at the
+// end.
 func (o *uniqFlags) report(c *cobra.Command, lines, printed uint64, i bloom.Info) {
 	fresh := printed
 	if o.repeated {
