@@ -353,6 +353,19 @@ func TestCase30_Audit(t *testing.T) {
 		require.Equal(t, "row 99", v)
 		require.Zero(t, g.Stats().FalseNegatives)
 	})
+	t.Run("a row that was deleted and is still in the cache is none", func(t *testing.T) {
+		db := rowsUpTo(10)
+		g := builtGuard(t, db, func(o *options) { o.Audit = 1 })
+		requireRow(t, g, 5)
+		rest(g)
+		db.remove(5) // and before that is marked:
+		_, err := g.Rebuild(t.Context(), db.scan, RebuildOptions[int]{})
+		require.NoError(t, err)
+		require.Equal(t, Absent, g.Check(t.Context(), 5))
+		requireRow(t, g, 5)
+		require.EqualValues(t, 2, g.Stats().Audited)
+		require.Zero(t, g.Stats().FalseNegatives)
+	})
 	t.Run("a share", func(t *testing.T) {
 		db := rowsUpTo(10)
 		g := builtGuard(t, db, func(o *options) { o.Audit = 0.25 })

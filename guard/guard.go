@@ -88,16 +88,20 @@ func New[K comparable, V any](o Options[K, V]) (*Guard[K, V], error) {
 // FailClosed those of the cache. Nothing is remembered of a load that failed.
 func (g *Guard[K, V]) Get(ctx context.Context, k K) (V, error) {
 	v, h := g.verdict(ctx, k)
-	if v == Absent && !g.auditing() {
-		g.counts.add(h, rejected)
-		var none V
-		return none, ErrAbsent
+	l := lookup[K]{key: k, hash: h, verdict: v}
+	if v == Absent {
+		if !g.auditing() {
+			g.counts.add(h, rejected)
+			var none V
+			return none, ErrAbsent
+		}
+		l = g.audit(ctx, k)
 	}
 	e, how, err := g.find(ctx, k, h)
 	if err != nil {
-		return e.Value, g.refusal(h, v, err)
+		return e.Value, g.refusal(h, l.verdict, err)
 	}
-	return g.answer(ctx, lookup[K]{key: k, hash: h, verdict: v}, e, how)
+	return g.answer(ctx, l, e, how)
 }
 
 // Check tells what the filter says of k, without asking cache or database: Absent when Get
@@ -179,6 +183,14 @@ const (
 // auditing reports whether this rejection is to be looked up all the same.
 func (g *Guard[K, V]) auditing() bool { return g.opts.Audit > 0 && rand.Float64() < g.opts.Audit }
 
+// audit begins the lookup of a key that the filter rejected. It asks the filter again, so that its
+// answer is younger than the time of the lookup.
+func (g *Guard[K, V]) audit(ctx context.Context, k K) lookup[K] {
+	l := lookup[K]{key: k, since: g.recent.now()}
+	l.verdict, l.hash = g.verdict(ctx, k)
+	return l
+}
+
 // answer counts and returns what the cache or a load has for a key.
 func (g *Guard[K, V]) answer(ctx context.Context, l lookup[K], e Entry[V], how origin) (V, error) {
 	if l.verdict == Absent {
@@ -210,10 +222,11 @@ func (g *Guard[K, V]) refusal(h uint64, v Verdict, err error) error {
 	return err
 }
 
-// audited is for a row that the filter rejected, unless it has the key by now: then it was
-// created between the filter's answer and the loader's, and nothing is wrong.
+// audited is for a row that was found though the filter rejected its key. That is a false negative only if the database
+// has the row now, for a cache, and a load that had begun before, may give one that was deleted since; and if
+// nobody has told the guard of the key since the filter was asked.
 func (g *Guard[K, V]) audited(ctx context.Context, l lookup[K]) {
-	if v, _ := g.verdict(ctx, l.key); v != Absent {
+	if g.told(ctx, l) || !g.exists(ctx, l) || g.told(ctx, l) {
 		return
 	}
 	g.counts.add(l.hash, falseNegatives)
@@ -221,6 +234,31 @@ func (g *Guard[K, V]) audited(ctx context.Context, l lookup[K]) {
 		g.failed(filterErrors, err)
 	}
 	g.watch.FalseNegative(l.key)
+}
+
+// told reports whether the filter has the key of an audit by now, or had it meanwhile.
+func (g *Guard[K, V]) told(ctx context.Context, l lookup[K]) bool {
+	v, _ := g.verdict(ctx, l.key)
+	return v != Absent || g.recent.addedSince(l.key, l.since)
+}
+
+// exists asks the database for the key of an audit, by a load that began after the audit. It reports
+// false where that cannot be had.
+func (g *Guard[K, V]) exists(ctx context.Context, l lookup[K]) bool {
+	shard := g.flights.shard(g.keys.hash(l.key))
+	for {
+		f, _, err := g.fetch(ctx, l.key, l.hash, shard, shard.ended.Load())
+		if err != nil {
+			return false
+		}
+		switch e, _, err := f.wait(ctx); {
+		case err != nil || e.Missing:
+			return false
+		case !f.again && f.load.began >= l.since:
+			return true
+		}
+		f.expire()
+	}
 }
 
 func (g *Guard[K, V]) failed(which counter, err error) {
@@ -248,25 +286,33 @@ func (g *Guard[K, V]) find(ctx context.Context, k K, h uint64) (Entry[V], origin
 func (g *Guard[K, V]) load(ctx context.Context, k K, h uint64, shard *flightShard[K, V], seen uint64) (e Entry[V], err error) {
 	for {
 		joined := g.recent.now()
-		f, mine, err := shard.join(k, seen, func() (*load, error) {
-			if err := g.acquire(h); err != nil {
-				return nil, err
-			}
-			return newLoad(ctx), nil
-		})
-		switch {
-		case err != nil:
+		f, mine, err := g.fetch(ctx, k, h, shard, seen)
+		if err != nil {
 			return e, err
-		case mine:
-			go g.fly(f.load, []*flight[K, V]{f})
-		default:
-			g.counts.add(h, shared)
 		}
 		e, _, err = f.wait(ctx)
 		if mine || err != nil || !g.outdated(f, joined) {
 			return e, err
 		}
 	}
+}
+
+// fetch joins the flight of k or begins one.
+func (g *Guard[K, V]) fetch(ctx context.Context, k K, h uint64, shard *flightShard[K, V], seen uint64) (f *flight[K, V], mine bool, err error) {
+	f, mine, err = shard.join(k, seen, func() (*load, error) {
+		if err := g.acquire(h); err != nil {
+			return nil, err
+		}
+		return newLoad(ctx), nil
+	})
+	switch {
+	case err != nil:
+	case mine:
+		go g.fly(f.load, []*flight[K, V]{f})
+	default:
+		g.counts.add(h, shared)
+	}
+	return f, mine, err
 }
 
 // outdated reports whether the null that f has brought may be older than a row which was committed

@@ -11,7 +11,8 @@ import (
 type lookup[K comparable] struct {
 	key     K
 	hash    uint64
-	verdict Verdict // Absent: an audit
+	verdict Verdict       // Absent: an audit
+	since   time.Duration // of an audit: the filter was asked after it
 }
 
 // seat is a lookup that may need a flight.
@@ -108,9 +109,12 @@ func (g *Guard[K, V]) admitted(ctx context.Context, ks []K) []lookup[K] {
 	}
 	kept := look[:0]
 	for _, l := range look {
-		if l.verdict == Absent && !g.auditing() {
-			g.counts.add(l.hash, rejected)
-			continue
+		if l.verdict == Absent {
+			if !g.auditing() {
+				g.counts.add(l.hash, rejected)
+				continue
+			}
+			l = g.audit(ctx, l.key)
 		}
 		kept = append(kept, l)
 	}

@@ -133,7 +133,8 @@ type Options[K comparable, V any] struct {
 
 	// Audit is the share of rejections that are looked up all the same, 0 by default, to
 	// prove that the filter lacks nothing. With 1 the filter decides nothing, and shows what
-	// it would have done.
+	// it would have done. A row that is found is loaded once more before it counts as a false
+	// negative, unless its load began after the filter was asked.
 	Audit float64
 
 	// Observer is told what happens; nil for nobody.

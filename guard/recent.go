@@ -93,6 +93,14 @@ func (r *recent[K]) doubts(k K, began time.Duration) bool {
 	return began < r.allTill || began < r.records[k].until
 }
 
+// addedSince reports whether k was announced or created at since or later; where that is forgotten, it may have been.
+func (r *recent[K]) addedSince(k K, since time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec, ok := r.records[k]
+	return ok && rec.at >= since || r.reach >= since
+}
+
 // begin holds on to the keys of a creation until end.
 func (r *recent[K]) begin(ks []K) *creation[K] {
 	c := &creation[K]{ks}
