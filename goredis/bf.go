@@ -10,7 +10,7 @@ import (
 )
 
 // Filter is a Bloom filter of RedisBloom: the BF commands of Redis 8, Redis Stack, and servers with the module. Every call is one
-// transaction and one round trip, whatever the number of keys. In a process, bloom.Scalable in the RedisBloom scheme has the same bits.
+// transaction and one round trip, for up to 100,000 keys. In a process, bloom.Scalable in the RedisBloom scheme has the same bits.
 type Filter struct {
 	module
 	o FilterOptions

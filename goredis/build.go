@@ -279,7 +279,7 @@ func (m *module) rebuild(ctx context.Context, create []any, insert string, scan 
 // Rebuild makes a new filter of the keys of scan, with the sizes in the options of f, in place of the one in use, if there is one. It makes a second key, to
 // which all adds go as well from then on, then calls scan, and at the end puts the new filter in its place by RENAME and marks
 // it. Lookups answer from the old filter meanwhile, and Unknown for the time of two round trips at the end. On error the
-// old filter stays. A later Rebuild or Push ends an earlier one, which returns [ErrSuperseded].
+// old filter stays, unless the error came in those two: then the new one is there, and Unknown. A later Rebuild or Push ends an earlier one, which returns [ErrSuperseded].
 //
 // Keys whose rows are committed after scan was called must be added after their commit (guard.Guard.Create does so).
 func (f *Filter) Rebuild(ctx context.Context, scan Scan, o RebuildOptions) error {

@@ -158,7 +158,7 @@ func (c *Cache[K, V]) entry(data []byte) (e guard.Entry[V], ok bool, err error) 
 	return e, false, fmt.Errorf("%w: a string in the cache that begins with %.10q", bloom.ErrCorrupt, data)
 }
 
-// Get is one GET.
+// Get is one GET. ok is false where there is nothing, or a tombstone. It returns an error, and ok false, for what is no entry of a cache, too.
 func (c *Cache[K, V]) Get(ctx context.Context, k K) (e guard.Entry[V], ok bool, err error) {
 	data, err := c.client.Get(ctx, c.name(k)).Bytes()
 	if err == redis.Nil {
@@ -170,7 +170,7 @@ func (c *Cache[K, V]) Get(ctx context.Context, k K) (e guard.Entry[V], ok bool, 
 	return c.entry(data)
 }
 
-// Set is one SET: of a value with PX, and of Missing with NX and PX.
+// Set is one SET: of a value with PX, and of Missing with NX and PX. A ttl of less than a millisecond is bloom.ErrInvalid.
 func (c *Cache[K, V]) Set(ctx context.Context, k K, e guard.Entry[V], ttl time.Duration) error {
 	return c.SetMany(ctx, []guard.Item[K, V]{{Key: k, Entry: e, TTL: ttl}})
 }
@@ -180,7 +180,8 @@ func (c *Cache[K, V]) Delete(ctx context.Context, k K) error {
 	return c.client.Del(ctx, c.name(k)).Err()
 }
 
-// GetMany is one MGET; in a cluster, GETs that are sent to all nodes at once.
+// GetMany is one MGET; in a cluster, GETs that are sent to all nodes at once. What is not in the map is not in the cache. On error, which is one of
+// those that there were, the map has what could be read.
 func (c *Cache[K, V]) GetMany(ctx context.Context, ks []K) (map[K]guard.Entry[V], error) {
 	entries := make(map[K]guard.Entry[V], len(ks))
 	if len(ks) == 0 {
@@ -230,7 +231,7 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, ks []K) (map[K]guard.Entry[V]
 	return entries, failed
 }
 
-// SetMany is a SET for each item, in one round trip.
+// SetMany is a SET for each item, in one round trip. If an item cannot be encoded, or its TTL is too short, none is sent.
 func (c *Cache[K, V]) SetMany(ctx context.Context, items []guard.Item[K, V]) error {
 	for _, it := range items {
 		if it.TTL < time.Millisecond { // 0 would be for ever

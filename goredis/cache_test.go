@@ -94,7 +94,7 @@ func TestCache(t *testing.T) {
 func TestCacheTTL(t *testing.T) {
 	client, ctx := plain(t), t.Context()
 	prefix := freshKey() + ":"
-	c, err := NewCache[string, []byte](client, CacheOptions[string, []byte]{Prefix: prefix, Linger: 700 * time.Millisecond})
+	c, err := NewCache[string, []byte](client, CacheOptions[string, []byte]{Prefix: prefix, Linger: time.Hour})
 	require.NoError(t, err)
 	for ttl, want := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Millisecond, 1500 * time.Millisecond: 1500 * time.Millisecond, time.Second: time.Second, time.Hour: time.Hour, 2*time.Second + 999*time.Microsecond: 2 * time.Second,
@@ -104,9 +104,7 @@ func TestCacheTTL(t *testing.T) {
 			require.NoError(t, c.Set(ctx, "k", e, ttl))
 			left := client.PTTL(ctx, prefix+"k").Val()
 			require.LessOrEqual(t, left, want)
-			if want > time.Second {
-				require.Positive(t, left, "not for ever")
-			}
+			require.NotEqual(t, time.Duration(-1), left, "for ever")
 		}
 	}
 	for _, ttl := range []time.Duration{0, -1, time.Microsecond} {
@@ -114,8 +112,8 @@ func TestCacheTTL(t *testing.T) {
 	}
 	require.NoError(t, c.Fence(ctx, []string{"k"}, 10*time.Second))
 	left := client.PTTL(ctx, prefix+"k").Val()
-	require.LessOrEqual(t, left, 10*time.Second+700*time.Millisecond)
-	require.Greater(t, left, 10*time.Second)
+	require.LessOrEqual(t, left, 10*time.Second+time.Hour)
+	require.Greater(t, left, time.Hour-time.Minute)
 	// It is over in its time.
 	c.o.Linger = time.Millisecond
 	require.NoError(t, c.Fence(ctx, []string{"short"}, time.Millisecond))

@@ -10,7 +10,7 @@ import (
 )
 
 // Cuckoo is a cuckoo filter of RedisBloom, the CF commands, from which keys can be removed. Every call is one transaction and
-// one round trip, whatever the number of keys. In a process, bloom.Cuckoo in the RedisBloom scheme has the same bytes.
+// one round trip, for up to 100,000 keys. In a process, bloom.Cuckoo in the RedisBloom scheme has the same bytes.
 //
 // Remove needs care. A filter from which keys are removed takes every key by Add, once for each time that it may be removed:
 // AddUnique and AddKeys do not store a key that looks as if it were there, and when the one that it was taken for

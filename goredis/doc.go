@@ -29,7 +29,10 @@
 // "{users}~load", "{users}~log" and "{users}~build". At a key with a hash tag, "app:{users}", they are
 // "app:{users}:gen" and so on. All are in one slot of a cluster. A key that holds a "}" and no tag is refused.
 //
-// # Contexts and retries
+// # Clients, contexts and retries
+//
+// The client is a redis.Client, also one of Sentinel, or a redis.ClusterClient. Filters refuse a redis.Ring with bloom.ErrInvalid: it sends a key to another
+// server while its own is down, and what is added there is missing when that comes back. A [Cache] takes one.
 //
 // go-redis keeps to the deadline of a context within a request only where ContextTimeoutEnabled is set in its options; otherwise its
 // ReadTimeout bounds a request. A Rebuild or Push that ends by its context takes up to five seconds more to delete what it has written.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -37,14 +38,14 @@ func startRedis(t testing.TB, args ...string) *server {
 		t.Skip("no redis-server on this machine")
 	}
 	s := &server{t: t, args: append([]string{path, "--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0", "--dir", t.TempDir()}, args...)}
-	for range 20 { // the port may be taken by somebody else in between
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		s.port = ln.Addr().(*net.TCPAddr).Port
-		ln.Close()
-		if s.port > 55_000 { // the cluster's bus has a port 10,000 above
+	for range 100 {
+		// Not among those that systems give to clients, so that it is there for a restart too; nor is that of the cluster's bus, 10,000 above.
+		s.port = 10_000 + rand.IntN(12_000)
+		ln, err := net.Listen("tcp", s.addr())
+		if err != nil {
 			continue
 		}
+		ln.Close()
 		if s.start() {
 			t.Cleanup(s.kill)
 			return s

@@ -1,10 +1,11 @@
-// Command redis has three small programs with filters that live in Redis:
+// Command redis has four small programs with filters that live in Redis:
 //
 //	go run -C examples ./redis pull    pull a filter once, answer from memory, go on when Redis is gone
+//	go run -C examples ./redis move    a filter from one server to another
 //	go run -C examples ./redis bitmap  a filter in a plain Redis string, no module
 //	go run -C examples ./redis guard   a cache in Redis, and a synced filter that keeps absent ids from the database
 //
-// Each starts the server that it talks to, says which, and ends it: pull bloomd, in this process, which has the
+// Each starts the server that it talks to, says which, and ends it: pull and move bloomd, in this process, which has the
 // commands of RedisBloom; the other two the redis-server that is in the PATH.
 package main
 
@@ -14,6 +15,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Exit codes of the program.
@@ -30,11 +33,18 @@ type program struct {
 
 var programs = []program{
 	{"pull", "pull a filter once, answer from memory, go on when Redis is gone", pull},
+	{"move", "a filter from one server to another", move},
 	{"bitmap", "a filter in a plain Redis string, no module", bitmap},
 	{"guard", "a cache in Redis, and a synced filter that keeps absent ids from the database", guarded},
 }
 
+// quiet keeps the client from logging that a server is gone which a program has ended.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
 func main() {
+	redis.SetLogger(quiet{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -29,6 +29,12 @@ func TestPull(t *testing.T) {
 	require.Contains(t, out, "server gone: refresh failed: true; user 1: Maybe, user -1: Absent")
 }
 
+func TestMove(t *testing.T) {
+	out := output(t, "move")
+	require.Regexp(t, `(?s)server: bloomd.*server: bloomd.*pull: (\d+) bytes.*push: (\d+) bytes of (\d+)\n`, out)
+	require.Regexp(t, `server 1: (BF.CARD \d+), user 7 true, user -7 false\nserver 2: (BF.CARD \d+), user 7 true, user -7 false`, out)
+}
+
 func TestBitmap(t *testing.T) {
 	needRedis(t)
 	out := output(t, "bitmap")
