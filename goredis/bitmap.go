@@ -215,7 +215,7 @@ func ignoreUnknown(err error) (stored bool, _ error) {
 }
 
 // Reserve makes an empty bitmap of the full size, marked as whole: there are no rows yet. It returns an error that wraps [ErrExists]
-// if the key exists. A large one holds up the server for the moment that the memory takes: some 100 ms for 512 MB.
+// if the key exists. A large one holds up the server for the moment that the memory takes: for 512 MB that may be a second or more.
 func (b *Bitmap) Reserve(ctx context.Context) error {
 	if err := b.fits(ctx, b.bytes(), b.bytes()); err != nil {
 		return err
