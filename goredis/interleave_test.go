@@ -1,7 +1,6 @@
 package goredis
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,39 +14,22 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// before is a hook that calls do once, just before the first request that has all words in it.
-type before struct {
-	words string
-	do    func()
-	once  sync.Once
-}
-
-func (b *before) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		b.look(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (b *before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		b.look(cmds...)
-		return next(ctx, cmds)
-	}
-}
-
-func (b *before) look(cmds ...redis.Cmder) {
-	var text strings.Builder
-	for _, cmd := range cmds {
-		text.WriteString(" " + strings.ToLower(fmt.Sprint(cmd.Args()[:min(4, len(cmd.Args()))]...)))
-	}
-	for word := range strings.FieldsSeq(b.words) {
-		if !strings.Contains(text.String(), strings.ToLower(word)) {
-			return
+// before returns a hook that calls do once, just before the first request that has all words in it.
+func before(words string, do func()) hook {
+	var once sync.Once
+	return func(cmds []redis.Cmder, send func() error) error {
+		var text strings.Builder
+		for _, cmd := range cmds {
+			text.WriteString(" " + strings.ToLower(fmt.Sprint(cmd.Args()[:min(4, len(cmd.Args()))]...)))
 		}
+		for word := range strings.FieldsSeq(words) {
+			if !strings.Contains(text.String(), strings.ToLower(word)) {
+				return send()
+			}
+		}
+		once.Do(do)
+		return send()
 	}
-	b.once.Do(b.do)
 }
 
 // interrupted gives f a client of its own that calls do before that request.
@@ -56,7 +38,7 @@ func interrupted(t *testing.T, client *redis.Client, f tested, words string, do 
 	o := client.Options()
 	c := redis.NewClient(&redis.Options{Network: o.Network, Addr: o.Addr, Protocol: o.Protocol})
 	t.Cleanup(func() { c.Close() })
-	c.AddHook(&before{words: words, do: func() { done = true; do() }})
+	c.AddHook(before(words, func() { done = true; do() }))
 	remoteOf(f).client = c
 	return func() bool { return done }
 }

@@ -188,33 +188,14 @@ func TestTooLarge(t *testing.T) {
 	require.Zero(t, small.DBSize(ctx).Val())
 }
 
-// cutter is a hook that ends connections: every n-th transaction or script is not sent, or sent and its reply lost.
+// cutter has a hook that ends connections: every n-th transaction or script is not sent, or sent and its reply lost.
 type cutter struct {
 	every int64
 	n     atomic.Int64
 	cuts  atomic.Int64
 }
 
-var errCut = errors.New("connection cut")
-
-func (c *cutter) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *cutter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return c.cut(func() error { return next(ctx, cmd) }, func(err error) { cmd.SetErr(err) })
-	}
-}
-
-func (c *cutter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return c.cut(func() error { return next(ctx, cmds) }, func(err error) {
-			for _, cmd := range cmds {
-				cmd.SetErr(err)
-			}
-		})
-	}
-}
-
-func (c *cutter) cut(send func() error, fail func(error)) error {
+func (c *cutter) cut(cmds []redis.Cmder, send func() error) error {
 	n := c.n.Add(1)
 	if n%c.every != 0 {
 		return send()
@@ -223,8 +204,7 @@ func (c *cutter) cut(send func() error, fail func(error)) error {
 	if n/c.every%2 == 0 {
 		_ = send() // the reply is lost
 	}
-	fail(errCut)
-	return errCut
+	return fail(cmds)
 }
 
 // Pulls, pushes and rebuilds go on over a connection that breaks all the time.
@@ -237,7 +217,7 @@ func TestBrokenConnections(t *testing.T) {
 			o := client.Options()
 			bad := redis.NewClient(&redis.Options{Network: o.Network, Addr: o.Addr, Protocol: o.Protocol})
 			defer bad.Close()
-			bad.AddHook(c)
+			bad.AddHook(hook(c.cut))
 			remoteOf(f).client = bad
 			require.NoError(t, f.Rebuild(ctx, scanOf(keys), RebuildOptions{}), every)
 			push(t, f, keys, PushOptions{})

@@ -3,6 +3,7 @@ package goredis
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -160,6 +161,32 @@ func modded(t testing.TB, change ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	return connect(t, bloomdtest.Start(t).Addr(), change...)
 }
+
+// hook is one of a client: it is called with each request, a command or several that are sent together, in the place of send.
+type hook func(cmds []redis.Cmder, send func() error) error
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h(cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+// fail gives all commands the error of a broken connection.
+func fail(cmds []redis.Cmder) error {
+	for _, cmd := range cmds {
+		cmd.SetErr(errCut)
+	}
+	return errCut
+}
+
+var errCut = errors.New("connection cut")
 
 var keyNumber int
 var keyMu sync.Mutex

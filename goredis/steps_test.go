@@ -17,35 +17,6 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// stepper is a hook that counts requests, and may do something before each.
-type stepper struct {
-	n      atomic.Int64
-	before func(n int64) error
-}
-
-func (s *stepper) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (s *stepper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := s.before(s.n.Add(1)); err != nil {
-			cmd.SetErr(err)
-			return err
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (s *stepper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if err := s.before(s.n.Add(1)); err != nil {
-			for _, cmd := range cmds {
-				cmd.SetErr(err)
-			}
-			return err
-		}
-		return next(ctx, cmds)
-	}
-}
-
 // A rebuild, a push, and a pull end at each of their requests, by a context that is cancelled, and by a server that is out of
 // reach from then on: what is there answers for all old keys, or not at all, and works again afterwards.
 func TestEndsAtEachStep(t *testing.T) {
@@ -80,22 +51,22 @@ func TestEndsAtEachStep(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					o := client.Options()
 					c := redis.NewClient(&redis.Options{Network: o.Network, Addr: o.Addr, Protocol: o.Protocol, MaxRetries: -1})
-					hook := &stepper{before: func(n int64) error {
-						switch {
+					var requests atomic.Int64
+					c.AddHook(hook(func(cmds []redis.Cmder, send func() error) error {
+						switch n := requests.Add(1); {
 						case cancelled && n == step:
 							cancel()
 						case !cancelled && n >= step:
-							return errCut
+							return fail(cmds)
 						}
-						return nil
-					}}
-					c.AddHook(hook)
+						return send()
+					}))
 					r.client = c
 					err := op(ctx)
 					cancel()
 					c.Close()
 					requireNever(t, good, guard.Absent, old)
-					if hook.n.Load() < step { // that was all
+					if requests.Load() < step { // that was all
 						require.NoError(t, err)
 						break
 					}
@@ -180,24 +151,6 @@ func TestSetBackDuringBuild(t *testing.T) {
 	}
 }
 
-// halfReply is a hook that loses the second half of the reply to an add: what is behind the answers to the adds themselves.
-type halfReply struct{}
-
-func (halfReply) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (halfReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (halfReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			if get, ok := cmd.(*redis.StringCmd); ok {
-				get.SetVal("")
-				get.SetErr(errCut)
-			}
-		}
-		return err
-	}
-}
-
 // There is no filter, one is being pushed, and the reply to an add breaks off where it would say so: the add does not count as done.
 func TestReplyBreaksOff(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, f tested) {
@@ -206,7 +159,16 @@ func TestReplyBreaksOff(t *testing.T) {
 		}
 		writer := twin(t, client, f)
 		c := connect(t, client.Options().Addr, func(o *redis.Options) { o.Protocol, o.MaxRetries = client.Options().Protocol, -1 })
-		c.AddHook(halfReply{})
+		c.AddHook(hook(func(cmds []redis.Cmder, send func() error) error {
+			err := send()
+			for _, cmd := range cmds { // the answers to the adds come first, and the rest is lost
+				if get, ok := cmd.(*redis.StringCmd); ok {
+					get.SetVal("")
+					get.SetErr(errCut)
+				}
+			}
+			return err
+		}))
 		remoteOf(writer).client = c
 		require.NoError(t, tryPush(t.Context(), f, PushOptions{}, func() [][]byte {
 			require.ErrorIs(t, writer.AddKeys(t.Context(), keyRange(100, 110)), errCut)
@@ -341,12 +303,13 @@ func TestManyKeys(t *testing.T) {
 	// It is lost after a part of it.
 	c := connect(t, client.Options().Addr)
 	require.NoError(t, c.Ping(ctx).Err())
-	c.AddHook(&stepper{before: func(n int64) error {
-		if n == 2 {
+	requests := 0
+	c.AddHook(hook(func(_ []redis.Cmder, send func() error) error {
+		if requests++; requests == 2 {
 			client.FlushAll(ctx)
 		}
-		return nil
-	}})
+		return send()
+	}))
 	f.client = c
 	answers, err := f.Verdicts(ctx, nil, keys)
 	require.NoError(t, err)
@@ -422,24 +385,15 @@ func TestEndlessDump(t *testing.T) {
 	o := client.Options()
 	c := redis.NewClient(&redis.Options{Addr: o.Addr})
 	defer c.Close()
-	c.AddHook(rewind{})
+	c.AddHook(hook(func(cmds []redis.Cmder, send func() error) error {
+		for _, cmd := range cmds {
+			if args := cmd.Args(); args[0] == "BF.SCANDUMP" && args[2] != int64(0) {
+				args[2] = int64(1) // the first chunk again and again
+			}
+		}
+		return send()
+	}))
 	f.client = c
 	_, err = f.Pull(ctx, PullOptions{})
 	require.True(t, errors.Is(err, bloom.ErrCorrupt) || errors.Is(err, ErrChanging), err)
-}
-
-// rewind is a hook that asks for the first chunk again and again.
-type rewind struct{}
-
-func (rewind) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (rewind) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (rewind) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if args := cmd.Args(); args[0] == "BF.SCANDUMP" && args[2] != int64(0) {
-				args[2] = int64(1)
-			}
-		}
-		return next(ctx, cmds)
-	}
 }
