@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -359,4 +361,35 @@ func TestRebuild(t *testing.T) {
 		require.NoError(t, f.Rebuild(ctx, scanOf(now), RebuildOptions{}))
 		requireVerdicts(t, f, guard.Maybe, now)
 	})
+}
+
+// A user with the permissions that docs/GOREDIS.md names can do everything.
+func TestPermissions(t *testing.T) {
+	s, ctx := startRedis(t), t.Context()
+	rules := []string{"on", ">secret", "~*"}
+	for command := range strings.FieldsSeq("get set del exists strlen getrange rename watch unwatch multi exec info eval evalsha setrange setbit getbit bitcount bitop time pexpire") {
+		rules = append(rules, "+"+command)
+	}
+	require.NoError(t, s.client().ACLSetUser(ctx, "app", rules...).Err())
+	client := s.client(func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
+	b := newTestBitmap(t, client, "b", Options{})
+	require.NoError(t, b.Reserve(ctx))
+	require.NoError(t, b.AddKeys(ctx, keysUpTo(1000)))
+	require.NoError(t, b.Rebuild(ctx, scanOf(keysUpTo(500)), RebuildOptions{}))
+	f, err := b.Pull(ctx, PullOptions{})
+	require.NoError(t, err)
+	require.NoError(t, b.PushFrom(ctx, func(context.Context) (*bloom.Filter, error) {
+		return f, b.AddKeys(ctx, keyRange(500, 1000))
+	}, PushOptions{}))
+	requireVerdicts(t, b, guard.Maybe, keysUpTo(1000))
+	require.NoError(t, b.Confirm(ctx))
+	require.NoError(t, b.Abort(ctx))
+	require.NoError(t, b.Ready(ctx))
+	require.NoError(t, b.Drop(ctx))
+	r, err := NewRolling(client, "r", RollingOptions{Span: time.Minute, Keep: 3, Capacity: 1000, ErrorRate: 0.01})
+	require.NoError(t, err)
+	require.NoError(t, r.Start(ctx))
+	require.NoError(t, r.AddKeys(ctx, keysUpTo(10)))
+	requireVerdicts(t, r, guard.Maybe, keysUpTo(10))
+	require.NoError(t, r.Drop(ctx))
 }
