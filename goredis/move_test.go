@@ -212,7 +212,7 @@ func TestBrokenConnections(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, f tested) {
 		ctx := t.Context()
 		keys := keysUpTo(5000)
-		for every := int64(9); every <= 17; every += 2 { // the copy of a Cuckoo takes that many requests
+		for every := int64(9); every <= 17; every += int64(shorter(2, 4)) { // the copy of a Cuckoo takes that many requests
 			c := &cutter{every: every}
 			o := client.Options()
 			bad := redis.NewClient(&redis.Options{Network: o.Network, Addr: o.Addr, Protocol: o.Protocol})
@@ -348,11 +348,7 @@ func TestWritersDuringMoves(t *testing.T) {
 				}
 			}
 		})
-		rounds := 12
-		if testing.Short() {
-			rounds = 4
-		}
-		for round := range rounds {
+		for round := range shorter(12, 4) {
 			before := rows.acknowledged.all()
 			copied, err := f.copy(ctx, PullOptions{}, nil)
 			require.NoError(t, err)
@@ -433,7 +429,7 @@ func TestLossUnderLoad(t *testing.T) {
 				return client.SetBit(ctx, f.Key(), 77, 1).Err()
 			})
 		}
-		for i := range 4 * len(losses) {
+		for i := range shorter(4, 2) * len(losses) {
 			require.NoError(t, losses[i%len(losses)]())
 			time.Sleep(2 * time.Millisecond)
 			client.Del(ctx, f.Key())

@@ -199,6 +199,14 @@ func freshKey() string {
 	return fmt.Sprint("filter", keyNumber)
 }
 
+// shorter returns how often to do something.
+func shorter(n, inShortRuns int) int {
+	if testing.Short() {
+		return inShortRuns
+	}
+	return n
+}
+
 func keysUpTo(n int) [][]byte { return keyRange(0, n) }
 
 func keyRange(from, to int) (keys [][]byte) {
