@@ -5,8 +5,8 @@
 //	go run -C examples ./redis bitmap  a filter in a plain Redis string, no module
 //	go run -C examples ./redis guard   a cache in Redis, and a synced filter that keeps absent ids from the database
 //
-// Each starts the server that it talks to, says which, and ends it: pull and move bloomd, in this process, which has the
-// commands of RedisBloom; the other two the redis-server that is in the PATH.
+// Each starts the server that it talks to, says which, and ends it: pull and move bloomd, in this process, which has
+// the commands of RedisBloom; the other two the redis-server that is in the PATH.
 package main
 
 import (

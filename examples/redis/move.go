@@ -10,7 +10,8 @@ import (
 	"github.com/redbloom-go/bloom/goredis"
 )
 
-// move: a BF filter goes from one server to another. Readers of the second see the old filter there or the new one, whole.
+// move: a BF filter goes from one server to another. Readers of the second see the old filter there or the new one,
+// whole.
 func move(ctx context.Context, w io.Writer) error {
 	from, stop, err := startBloomd(w)
 	if err != nil {
