@@ -185,8 +185,8 @@ func TestPipeline(t *testing.T) {
 	require.Empty(t, c.ended())
 }
 
-// A client may send more commands than the system keeps of their replies before it reads the first one: also where the
-// connection is none of the system's, as with TLS.
+// A client may send more commands than the system keeps of their replies before it reads the first one: also where
+// the connection is none of the system's, as with TLS.
 func TestPipelineOfAnyLength(t *testing.T) {
 	s, c := start(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,9 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkAgainstRedis has redis-benchmark ask bloomd for items and the redis-server of this machine for bits, with the same
-// settings and by turns, each in a process of its own. An operation is a round of both, begun by one and the other in turn; the
-// figures are medians over rounds, and the ratio is that of each round, bloomd's requests a second by the other's:
+// BenchmarkAgainstRedis has redis-benchmark ask bloomd for items and the redis-server of this machine for bits, with
+// the same settings and by turns, each in a process of its own. An operation is a round of both, begun by one and the
+// other in turn; the figures are medians over rounds, and the ratio is that of each round, bloomd's requests a second
+// by the other's:
 //
 //	go test -C bloomd -run '^$' -bench AgainstRedis -benchtime 31x -timeout 30m
 func BenchmarkAgainstRedis(b *testing.B) {
