@@ -177,7 +177,7 @@ func grouped(n uint64) string {
 
 // blocks returns what stands in the fenced blocks of a language.
 func blocks(page, language string) (all []string) {
-	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile("(?ms)^ *```"+language+"\n(.*?)^ *```").FindAllStringSubmatch(page, -1) {
 		all = append(all, m[1])
 	}
 	return all
