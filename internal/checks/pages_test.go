@@ -42,7 +42,13 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	})
-	require.Greater(t, count, 40)
+	require.Greater(t, count, 100)
+	index := read(t, "docs/README.md")
+	walk(t, ".md", func(page string) {
+		if path.Dir(page) == "docs" && page != "docs/README.md" {
+			assert.Contains(t, index, "]("+path.Base(page)+")", "docs/README.md does not list %s", page)
+		}
+	})
 }
 
 // anchors returns the names under which the headings of a page can be linked to.
