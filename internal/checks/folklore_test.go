@@ -13,6 +13,9 @@ import (
 // The measured figures of "What is said, and what is so" in docs/REDIS.md. A filter in the RedisBloom scheme has
 // the bits that a server has, so what is measured here is what is measured there.
 func TestFolklore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("millions of lookups")
+	}
 	const absent = 1_000_000
 	measure := func(capacity, keys uint64, rate float64, opts ...bloom.Option) (observed string, f *bloom.Scalable) {
 		f = bloom.Must(bloom.NewScalable(capacity, rate, append(opts, bloom.WithScheme(bloom.RedisBloom))...))
