@@ -300,6 +300,9 @@ func (s *soak) write(ctx context.Context, w, writers int) {
 		s.begun[k].Store(time.Now().UnixNano())
 		again := func() error { return s.g.MarkCreated(background, k) }
 		mark(s.g.Create(background, []int{k}, func(context.Context) error {
+			if created {
+				s.say(k, anything) // absent until now, and the next two lines are not one step
+			}
 			s.rows[k].Store(version)
 			if created {
 				s.say(k, committed)
