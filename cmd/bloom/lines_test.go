@@ -43,7 +43,11 @@ func TestLinesOfAnyText(t *testing.T) {
 		"data with the end": iotest.DataErrReader,
 	}
 	texts := []string{"", "\n", "\n\n", "a", "a\n", "a\nb", "\r\n", "a\r\nb\r", "a\x00b\x00", strings.Repeat("long", 1000), strings.Repeat("x", 16), strings.Repeat("x", 15) + "\n"}
-	for range 200 {
+	random := 200
+	if testing.Short() {
+		random = 30
+	}
+	for range random {
 		b := make([]byte, rng.IntN(300))
 		for i := range b {
 			b[i] = "\n\r\x00abcdefgh"[rng.IntN(11)]
