@@ -40,7 +40,7 @@ func TestCase07_RebuildFails(t *testing.T) {
 		"error later":    {scan: yields(990, func(yield func(int, error) bool) { yield(0, boom) }), want: boom},
 		"panic at once":  {scan: func(context.Context, time.Time) iter.Seq2[int, error] { panic("ouch") }, panics: "ouch"},
 		"panic later":    {scan: yields(700, func(func(int, error) bool) { panic("ouch") }), panics: "ouch"},
-		"no iterator":    {scan: func(context.Context, time.Time) iter.Seq2[int, error] { return nil }, panics: "nil"},
+		"no iterator":    {scan: func(context.Context, time.Time) iter.Seq2[int, error] { return nil }, want: bloom.ErrInvalid},
 		"no keys":        {scan: nothing, want: ErrShortScan},
 		"too few keys":   {scan: yields(499, nil), want: ErrShortScan},
 		"MinKeep":        {scan: yields(949, nil), options: RebuildOptions[int]{MinKeep: 0.95}, want: ErrShortScan},

@@ -254,7 +254,11 @@ func inBatches[K any](ctx context.Context, scan Scan[K], since time.Time, use fu
 	const size = 512
 	ks := make([]K, 0, size)
 	return protect(func() error {
-		for k, err := range scan(ctx, since) {
+		all := scan(ctx, since)
+		if all == nil {
+			return fmt.Errorf("%w: the scan returned no iterator", bloom.ErrInvalid)
+		}
+		for k, err := range all {
 			if err != nil {
 				return err
 			}
