@@ -21,7 +21,7 @@ import (
 // A row whose key the database chooses cannot be announced: insert it, MarkCreated, and only then
 // tell anybody the key.
 func (g *Guard[K, V]) Create(ctx context.Context, ks []K, commit func(ctx context.Context) error) (err error) {
-	defer g.recent.end(g.recent.begin(ks))
+	defer g.recent.begin(ks)()
 	if err := g.Announce(ctx, ks...); err != nil {
 		return err
 	}

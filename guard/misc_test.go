@@ -150,7 +150,8 @@ func TestCreateThatFails(t *testing.T) {
 			return ctx.Err()
 		}))
 		requireRow(t, g, 99)
-		require.Empty(t, g.recent.creates)
+		require.Empty(t, g.recent.creating)
+		require.Zero(t, g.recent.creates.Load())
 	})
 	t.Run("panic", func(t *testing.T) {
 		db := newDatabase()
@@ -159,7 +160,8 @@ func TestCreateThatFails(t *testing.T) {
 			_ = g.Create(t.Context(), []int{99}, func(context.Context) error { db.insert(99); panic(boom) })
 		})
 		requireRow(t, g, 99)
-		require.Empty(t, g.recent.creates)
+		require.Empty(t, g.recent.creating)
+		require.Zero(t, g.recent.creates.Load())
 	})
 }
 

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,17 +24,19 @@ type recent[K comparable] struct {
 	head    int
 	reach   time.Duration // all keys added after it are in records
 	allTill time.Duration // until then every null is doubted, for keys that had to leave
-	creates map[*creation[K]]struct{}
+
+	creates  atomic.Int64 // calls of Create under way
+	creating map[K]int    // in how many of them a key is
 }
 
+// A null from a load that began before until, or before announced, is not believed.
 type record struct {
 	at        time.Duration // when it was added last
-	until     time.Duration // a null from a load that began before is not believed
-	announced bool          // and not created yet
+	until     time.Duration // since it was created
+	announced time.Duration // since it was announced; 0 = it was not, or has been created
 }
 
-// creation is a call of Create under way.
-type creation[K comparable] struct{ keys []K }
+func (rec record) doubtful() time.Duration { return max(rec.until, rec.announced) }
 
 type dated[K comparable] struct {
 	key K
@@ -41,19 +44,35 @@ type dated[K comparable] struct {
 }
 
 func newRecent[K comparable](limit int) *recent[K] {
-	return &recent[K]{start: time.Now(), limit: limit, records: make(map[K]record), reach: -1, creates: make(map[*creation[K]]struct{})}
+	return &recent[K]{start: time.Now(), limit: limit, records: make(map[K]record), reach: -1, creating: make(map[K]int)}
 }
 
 // now is the time as add and doubts take it.
 func (r *recent[K]) now() time.Duration { return time.Since(r.start) }
 
-// add remembers ks, and doubts nulls of loads that begin within the next hold.
+// check panics if one of ks cannot be the key of a map: an interface that holds a slice. Half of an
+// entry would make later calls panic, of others.
+func (r *recent[K]) check(ks []K) {
+	for _, k := range ks {
+		_ = r.records[k]
+	}
+}
+
+// add remembers ks, and doubts nulls of loads that begin within the next hold. A creation ends
+// what an announcement has said; nothing else makes the time shorter that is there already, since
+// the cache may have a null until then. Keys that are not equal to themselves are passed over:
+// they would never leave a map, and nobody can look them up.
 func (r *recent[K]) add(ks []K, hold time.Duration, announced bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.check(ks)
 	at := r.now()
 	until := at + hold
 	for _, k := range ks {
+		if k != k {
+			continue
+		}
+		rec := r.records[k]
 		entry := dated[K]{k, at}
 		if len(r.queue) < r.limit {
 			r.queue = append(r.queue, entry)
@@ -62,7 +81,13 @@ func (r *recent[K]) add(ks []K, hold time.Duration, announced bool) {
 			r.queue[r.head] = entry
 			r.head = (r.head + 1) % r.limit
 		}
-		r.records[k] = record{at, until, announced}
+		rec.at = at
+		if announced {
+			rec.announced = max(rec.announced, until)
+		} else {
+			rec.until, rec.announced = max(rec.until, until), 0
+		}
+		r.records[k] = rec
 	}
 	// Raised before the caller goes on to show the rows to anybody.
 	if int64(until) > r.doubtful.Load() {
@@ -79,41 +104,59 @@ func (r *recent[K]) evict(old dated[K]) {
 	}
 	delete(r.records, old.key)
 	r.reach = max(r.reach, rec.at)
-	r.allTill = max(r.allTill, rec.until)
+	r.allTill = max(r.allTill, rec.doubtful())
 }
 
 // doubts reports whether a null for k is not to be believed, that came from a load which began
 // at began.
 func (r *recent[K]) doubts(k K, began time.Duration) bool {
-	if int64(began) >= r.doubtful.Load() {
+	if int64(began) >= r.doubtful.Load() && r.creates.Load() == 0 {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return began < r.allTill || began < r.records[k].until
+	return r.doubtsLocked(k, began)
 }
 
-// addedSince reports whether k was announced or created at since or later; where that is forgotten, it may have been.
+func (r *recent[K]) doubtsLocked(k K, began time.Duration) bool {
+	return began < r.allTill || r.creating[k] > 0 || began < r.records[k].doubtful()
+}
+
+// addedSince reports whether k was announced or created at since or later, or is being created; where that is
+// forgotten, it may have been.
 func (r *recent[K]) addedSince(k K, since time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec, ok := r.records[k]
-	return ok && rec.at >= since || r.reach >= since
+	return ok && rec.at >= since || r.creating[k] > 0 || r.reach >= since
 }
 
-// begin holds on to the keys of a creation until end.
-func (r *recent[K]) begin(ks []K) *creation[K] {
-	c := &creation[K]{ks}
+// begin holds on to the keys of a call of Create until the function that it returns is called:
+// however long that takes, nulls for them are doubted, and a rebuild adds them.
+func (r *recent[K]) begin(ks []K) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.creates[c] = struct{}{}
-	return c
-}
-
-func (r *recent[K]) end(c *creation[K]) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.creates, c)
+	r.check(ks)
+	ks = slices.Clone(ks)
+	for _, k := range ks {
+		if k == k {
+			r.creating[k]++
+		}
+	}
+	r.creates.Add(1)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, k := range ks {
+			if k != k {
+				continue
+			}
+			if r.creating[k]--; r.creating[k] == 0 {
+				delete(r.creating, k)
+			}
+		}
+		r.creates.Add(-1)
+	}
 }
 
 // grow waits until there is a memory of the last d.
@@ -133,12 +176,12 @@ func (r *recent[K]) unseen(from time.Duration) (ks []K, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, rec := range r.records {
-		if rec.announced || rec.at >= from {
+		if rec.announced > 0 || rec.at >= from {
 			ks = append(ks, k)
 		}
 	}
-	for c := range r.creates {
-		ks = append(ks, c.keys...)
+	for k := range r.creating {
+		ks = append(ks, k)
 	}
 	return ks, r.reach < from
 }

@@ -63,8 +63,12 @@ func (o *Overlay[K, F]) Undelete(k K) {
 }
 
 // Delete records that k is deleted, whether or not the filter has it, and reports whether
-// there was room for that.
+// there was room for that. There is none for a key that is not equal to itself, such as a NaN,
+// which could never be taken out again.
 func (o *Overlay[K, F]) Delete(k K) bool {
+	if k != k {
+		return false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d := deletion{rebuild: o.rebuild}
