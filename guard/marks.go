@@ -88,19 +88,30 @@ func (g *Guard[K, V]) MarkDeleted(ctx context.Context, ks ...K) error {
 	}
 	var rest []K
 	for _, k := range ks {
-		if g.recent.doubts(k, g.recent.now()) || !g.filters.Delete(k) {
+		if !g.recent.undoubted(k, g.filters.Delete) {
 			rest = append(rest, k)
 		}
 	}
 	err := g.forget(ctx, ks, g.deleteEach)
 	return errors.Join(err, protect(func() (err error) {
 		for _, k := range rest {
-			if !g.recent.doubts(k, g.recent.now()) {
-				err = errors.Join(err, g.opts.Cache.Set(ctx, k, Entry[V]{Missing: true}, g.ttl(g.opts.MissTTL)))
-			}
+			err = errors.Join(err, g.storeDeleted(ctx, k))
 		}
 		return err
 	}))
+}
+
+// storeDeleted makes the cache say that k has no row, unless k is created meanwhile.
+func (g *Guard[K, V]) storeDeleted(ctx context.Context, k K) error {
+	began := g.recent.now()
+	if g.recent.doubts(k, began) {
+		return nil
+	}
+	err := g.opts.Cache.Set(ctx, k, Entry[V]{Missing: true}, g.ttl(g.opts.MissTTL))
+	if g.recent.doubts(k, began) {
+		err = errors.Join(err, g.drop(ctx, []K{k}))
+	}
+	return err
 }
 
 // CatchUp adds the keys that other processes created: delta is called with since, as a rule the

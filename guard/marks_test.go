@@ -73,6 +73,42 @@ func TestAnnounceAfterAMarkThatFailed(t *testing.T) {
 	}
 }
 
+// MarkDeleted has no instant between seeing that a key is not being created and remembering its deletion
+// in which it could be: the row would be called absent.
+func TestMarkDeletedBesideACreation(t *testing.T) {
+	db := rowsUpTo(10)
+	g := builtGuard(t, db, nil)
+	g.recent.mu.Lock() // as add does
+	done := make(chan error)
+	go func() { done <- g.MarkDeleted(t.Context(), 99) }()
+	time.Sleep(10 * time.Millisecond)
+	deletions := g.filters.Deletions()
+	g.recent.mu.Unlock()
+	require.Zero(t, deletions)
+	require.NoError(t, <-done)
+	require.Equal(t, 1, g.filters.Deletions())
+}
+
+// Where there is no room for the deletion, a null takes its place. It does not hide a row that is created
+// while the cache stores it.
+func TestMarkDeletedBesideACreationInTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, cache := rowsUpTo(10), newHookedCache()
+		g := builtGuard(t, db, func(o *options) { o.Cache, o.Deletions = cache, 1 })
+		require.NoError(t, g.MarkDeleted(t.Context(), 1))
+		cache.beforeSet = func(_ context.Context, k int, e Entry[string]) error {
+			if e.Missing {
+				require.NoError(t, g.Create(t.Context(), []int{k}, func(context.Context) error { db.insert(k); return nil }))
+			}
+			return nil
+		}
+		db.remove(2)
+		require.NoError(t, g.MarkDeleted(t.Context(), 2))
+		time.Sleep(g.opts.LoadTimeout + g.opts.Settle)
+		requireRow(t, g, 2)
+	})
+}
+
 // A key that is not equal to itself stays in a map for ever, so it enters none.
 func TestMarksOfKeysThatAreNotThemselves(t *testing.T) {
 	g, err := New(Options[float64, string]{

@@ -131,6 +131,14 @@ func (r *recent[K]) addedSince(k K, since time.Duration) bool {
 	return ok && rec.at >= since || r.creating[k] > 0 || r.reach >= since
 }
 
+// undoubted calls do, unless a null for k would be doubted now, and returns what it says. Nobody
+// announces or creates k in between.
+func (r *recent[K]) undoubted(k K, do func(K) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.doubtsLocked(k, r.now()) && do(k)
+}
+
 // begin holds on to the keys of a call of Create until the function that it returns is called:
 // however long that takes, nulls for them are doubted, and a rebuild adds them.
 func (r *recent[K]) begin(ks []K) (end func()) {
