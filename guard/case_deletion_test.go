@@ -162,3 +162,42 @@ func TestDeletionsModel(t *testing.T) {
 		}
 	}
 }
+
+// Each lookup counts once, and nothing but a lookup counts.
+func TestDeletionsAreCounted(t *testing.T) {
+	counts := func(g *Guard[int, string]) [3]uint64 {
+		s := g.Stats()
+		return [3]uint64{s.Rejected, s.Deleted, s.Missing}
+	}
+	for name, filter := range map[string]Filter{"in process": nil, "elsewhere": &remoteFake{marker: true, keys: map[string]bool{}}} {
+		t.Run(name, func(t *testing.T) {
+			db := rowsUpTo(10)
+			g := newGuard(t, db, func(o *options) { o.Filter, o.Fresh = filter, func(k int) bool { return k == 3 } })
+			if filter == nil {
+				_, err := g.Rebuild(t.Context(), db.scan, RebuildOptions[int]{})
+				require.NoError(t, err)
+			}
+			require.NoError(t, g.MarkCreated(t.Context(), 1, 2, 3))
+			g.recent = newRecent[int](10) // or they were created a moment ago
+			db.remove(1, 2, 3)
+			require.NoError(t, g.MarkDeleted(t.Context(), 1, 2, 3))
+			require.Equal(t, Absent, g.Check(t.Context(), 1))
+			require.Equal(t, Unknown, g.Check(t.Context(), 3))
+			require.Equal(t, [3]uint64{}, counts(g))
+			_, err := g.Get(t.Context(), 1)
+			require.Equal(t, ErrAbsent, err)
+			_, err = g.Get(t.Context(), 99)
+			require.Equal(t, ErrAbsent, err)
+			_, err = g.Get(t.Context(), 3)
+			require.Equal(t, ErrNotFound, err)
+			require.Equal(t, [3]uint64{2, 1, 1}, counts(g))
+			_, err = g.GetMany(t.Context(), []int{1, 2, 98})
+			require.NoError(t, err)
+			require.Equal(t, [3]uint64{5, 3, 1}, counts(g))
+			g.opts.Audit = 1
+			_, err = g.Get(t.Context(), 2)
+			require.Equal(t, ErrAbsent, err)
+			require.Equal(t, [3]uint64{6, 4, 1}, counts(g))
+		})
+	}
+}

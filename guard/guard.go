@@ -89,11 +89,10 @@ func New[K comparable, V any](o Options[K, V]) (*Guard[K, V], error) {
 func (g *Guard[K, V]) Get(ctx context.Context, k K) (V, error) {
 	v, h := g.verdict(ctx, k)
 	l := lookup[K]{key: k, hash: h, verdict: v}
-	if v == Absent {
+	if v.rejects() {
 		if !g.auditing() {
-			g.counts.add(h, rejected)
 			var none V
-			return none, ErrAbsent
+			return none, g.reject(h, v)
 		}
 		l = g.audit(ctx, k)
 	}
@@ -109,8 +108,17 @@ func (g *Guard[K, V]) Get(ctx context.Context, k K) (V, error) {
 // does not allocate where the filter is in the process.
 func (g *Guard[K, V]) Check(ctx context.Context, k K) Verdict {
 	v, _ := g.verdict(ctx, k)
+	if v.rejects() {
+		return Absent
+	}
 	return v
 }
+
+// gone is the verdict on a key whose deletion is remembered.
+const gone Verdict = Maybe + 1
+
+// rejects reports whether a lookup with this verdict ends there, unless it is audited.
+func (v Verdict) rejects() bool { return v == Absent || v == gone }
 
 // verdict asks the filter and the deletions, and returns a hash of k for choosing stripes
 // with it.
@@ -124,13 +132,17 @@ func (g *Guard[K, V]) verdict(ctx context.Context, k K) (Verdict, uint64) {
 	if !ok {
 		return Unknown, h
 	}
-	if gen.contains(d) && !g.deleted(k, h) {
-		return Maybe, h
+	v := Absent
+	if gen.contains(d) {
+		if !g.filters.Deleted(k) {
+			return Maybe, h
+		}
+		v = gone
 	}
 	if g.fresh(k) {
 		return Unknown, h
 	}
-	return Absent, h
+	return v, h
 }
 
 // ask returns the verdicts of the filter outside of the process.
@@ -150,24 +162,25 @@ func (g *Guard[K, V]) ask(ctx context.Context, ks []K) []Verdict {
 	answers = append(answers, make([]Verdict, len(ks))...)[:len(ks)]
 	for i, k := range ks {
 		switch {
-		case answers[i] == Maybe && g.deleted(k, g.keys.hash(k)):
-			answers[i] = Absent
+		case answers[i] == Maybe && g.filters.Deleted(k):
+			answers[i] = gone
 		case answers[i] > Maybe: // no verdict
 			answers[i] = Unknown
 		}
-		if answers[i] == Absent && g.fresh(k) {
+		if answers[i].rejects() && g.fresh(k) {
 			answers[i] = Unknown
 		}
 	}
 	return answers
 }
 
-func (g *Guard[K, V]) deleted(k K, h uint64) bool {
-	if !g.filters.Deleted(k) {
-		return false
+// reject counts a rejection and returns its error.
+func (g *Guard[K, V]) reject(h uint64, v Verdict) error {
+	g.counts.add(h, rejected)
+	if v == gone {
+		g.counts.add(h, deletedHits)
 	}
-	g.counts.add(h, deletedHits)
-	return true
+	return ErrAbsent
 }
 
 func (g *Guard[K, V]) fresh(k K) bool { return g.opts.Fresh != nil && g.opts.Fresh(k) }
@@ -193,10 +206,10 @@ func (g *Guard[K, V]) audit(ctx context.Context, k K) lookup[K] {
 
 // answer counts and returns what the cache or a load has for a key.
 func (g *Guard[K, V]) answer(ctx context.Context, l lookup[K], e Entry[V], how origin) (V, error) {
-	if l.verdict == Absent {
+	if l.verdict.rejects() {
 		g.counts.add(l.hash, audited)
 		if e.Missing {
-			return e.Value, g.refusal(l.hash, Absent, ErrNotFound)
+			return e.Value, g.reject(l.hash, l.verdict)
 		}
 		g.audited(ctx, l)
 	}
@@ -215,9 +228,8 @@ func (g *Guard[K, V]) answer(ctx context.Context, l lookup[K], e Entry[V], how o
 // refusal is the error of a lookup that ended with err. If it was the audit of a rejection,
 // the filter has answered, and that nobody could check it changes nothing.
 func (g *Guard[K, V]) refusal(h uint64, v Verdict, err error) error {
-	if v == Absent {
-		g.counts.add(h, rejected)
-		return ErrAbsent
+	if v.rejects() {
+		return g.reject(h, v)
 	}
 	return err
 }
@@ -239,7 +251,7 @@ func (g *Guard[K, V]) audited(ctx context.Context, l lookup[K]) {
 // told reports whether the filter has the key of an audit by now, or had it meanwhile.
 func (g *Guard[K, V]) told(ctx context.Context, l lookup[K]) bool {
 	v, _ := g.verdict(ctx, l.key)
-	return v != Absent || g.recent.addedSince(l.key, l.since)
+	return !v.rejects() || g.recent.addedSince(l.key, l.since)
 }
 
 // exists asks the database for the key of an audit, by a load that began after the audit. It reports

@@ -11,7 +11,7 @@ import (
 type lookup[K comparable] struct {
 	key     K
 	hash    uint64
-	verdict Verdict       // Absent: an audit
+	verdict Verdict       // one that rejects: an audit
 	since   time.Duration // of an audit: the filter was asked after it
 }
 
@@ -109,9 +109,9 @@ func (g *Guard[K, V]) admitted(ctx context.Context, ks []K) []lookup[K] {
 	}
 	kept := look[:0]
 	for _, l := range look {
-		if l.verdict == Absent {
+		if l.verdict.rejects() {
 			if !g.auditing() {
-				g.counts.add(l.hash, rejected)
+				_ = g.reject(l.hash, l.verdict)
 				continue
 			}
 			l = g.audit(ctx, l.key)

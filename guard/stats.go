@@ -81,10 +81,10 @@ type Stats struct {
 	SizeBytes     uint64  // of the filter
 	Deletions     int     // deleted keys that are remembered
 
-	// Lookups by their answer: the sum of these and of those that ended in an error is
-	// all lookups.
-	Rejected uint64 // by the filter
-	Deleted  uint64 // rejected because the key was deleted
+	// Lookups by their answer: the sum of these, without Deleted, and of those that ended in an
+	// error is all lookups.
+	Rejected uint64 // by the filter, or because the key was deleted
+	Deleted  uint64 // of these, the ones for keys that were deleted
 	Hits     uint64 // rows from the cache
 	NullHits uint64 // keys that the cache knew to have no row
 	Found    uint64 // rows that were loaded, or shared from another caller's load
