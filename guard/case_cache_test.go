@@ -93,6 +93,17 @@ func TestCase27_CacheDown(t *testing.T) {
 		require.ErrorAs(t, g.MarkDeleted(t.Context(), 99), &p)
 		require.True(t, g.recent.doubts(99, g.recent.now()+g.opts.Settle), "longer than after a mark")
 	})
+	t.Run("a mark is told", func(t *testing.T) {
+		cache, watch := newHookedCache(), new(watcher)
+		g := newGuard(t, newDatabase(), func(o *options) { o.Cache, o.Observer, o.Deletions = cache, watch, 1 })
+		require.NoError(t, g.MarkDeleted(t.Context(), 1))
+		cache.beforeSet = func(context.Context, int, Entry[string]) error { return errors.New("full") }
+		require.ErrorContains(t, g.MarkDeleted(t.Context(), 2), "full")
+		cache.beforeDelete = func(context.Context, int) error { return errors.New("down") }
+		require.ErrorContains(t, g.MarkCreated(t.Context(), 3), "down")
+		require.Equal(t, []string{"cache: full", "cache: down"}, watch.failures)
+		require.EqualValues(t, 2, g.Stats().CacheErrors)
+	})
 	t.Run("the cache panics while storing", func(t *testing.T) {
 		db, cache, watch := rowsUpTo(10), newHookedCache(), new(watcher)
 		cache.beforeSet = func(context.Context, int, Entry[string]) error { panic("ouch") }

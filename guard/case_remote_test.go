@@ -104,7 +104,8 @@ func TestRemoteFilter(t *testing.T) {
 	require.Equal(t, ErrNotFound, err)
 	require.ErrorIs(t, g.Create(ctx, []int{4}, func(context.Context) error { t.Error("committed"); return nil }), down)
 	require.ErrorIs(t, g.MarkCreated(ctx, 4), down)
-	require.EqualValues(t, 2, g.Stats().FilterErrors)
+	require.EqualValues(t, 4, g.Stats().FilterErrors, "each lookup and each mark")
+	require.Len(t, watch.failures, 4)
 	require.Equal(t, "filter: connection refused", watch.failures[0])
 	remote.fault = nil
 

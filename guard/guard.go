@@ -242,9 +242,7 @@ func (g *Guard[K, V]) audited(ctx context.Context, l lookup[K]) {
 		return
 	}
 	g.counts.add(l.hash, falseNegatives)
-	if err := g.addKeys(ctx, []K{l.key}); err != nil {
-		g.failed(filterErrors, err)
-	}
+	_ = g.addKeys(ctx, []K{l.key}) // the next audit finds it again
 	g.watch.FalseNegative(l.key)
 }
 

@@ -93,12 +93,16 @@ func (g *Guard[K, V]) MarkDeleted(ctx context.Context, ks ...K) error {
 		}
 	}
 	err := g.forget(ctx, ks, g.deleteEach)
-	return errors.Join(err, protect(func() (err error) {
+	unstored := protect(func() (err error) {
 		for _, k := range rest {
 			err = errors.Join(err, g.storeDeleted(ctx, k))
 		}
 		return err
-	}))
+	})
+	if unstored != nil {
+		g.failed(cacheErrors, unstored)
+	}
+	return errors.Join(err, unstored)
 }
 
 // storeDeleted makes the cache say that k has no row, unless k is created meanwhile.
@@ -135,7 +139,8 @@ func (g *Guard[K, V]) CatchUp(ctx context.Context, since time.Time, delta Scan[K
 	return err
 }
 
-// addKeys adds ks to the filter and to the one that is being built, and forgets their deletion.
+// addKeys adds ks to the filter and to the one that is being built, and forgets their deletion. It
+// counts and tells what it returns.
 func (g *Guard[K, V]) addKeys(ctx context.Context, ks []K) error {
 	defer func() {
 		for _, k := range ks {
@@ -143,7 +148,11 @@ func (g *Guard[K, V]) addKeys(ctx context.Context, ks []K) error {
 		}
 	}()
 	if g.opts.Filter != nil {
-		return g.opts.Filter.AddKeys(ctx, g.keys.bytes(ks))
+		err := g.opts.Filter.AddKeys(ctx, g.keys.bytes(ks))
+		if err != nil {
+			g.failed(filterErrors, err)
+		}
+		return err
 	}
 	var few [4]bloom.Digest // most calls are for one key
 	ds := few[:0]
@@ -184,7 +193,7 @@ func (g *Guard[K, V]) forget(ctx context.Context, ks []K, remove func(context.Co
 	}
 	if err = errors.Join(err, protect(func() error { return remove(ctx, ks) })); err != nil {
 		g.recent.add(ks, g.opts.MissTTL+2*g.opts.LoadTimeout, false)
-		g.counts.add(0, cacheErrors)
+		g.failed(cacheErrors, err)
 	}
 	return err
 }

@@ -28,8 +28,8 @@ type Observer interface {
 	// written that the guard is not told of, or the filter is damaged. The key has been added.
 	FalseNegative(key any)
 
-	// Failed is called when the cache or the filter failed, or a snapshot could not be used. Part is
-	// "cache" or "filter".
+	// Failed is called when the cache or the filter failed, in a lookup or in a write, which
+	// returns the error too. Part is "cache" or "filter".
 	Failed(part string, err error)
 }
 
