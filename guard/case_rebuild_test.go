@@ -369,3 +369,17 @@ func TestCase12_Threshold(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, watch.thresholds, 3, "a filter that is too small is told at once")
 }
+
+// A filter is full from one key on at the earliest, not when it is empty.
+func TestThresholdOfASmallFilter(t *testing.T) {
+	watch := new(watcher)
+	g := newGuard(t, newDatabase(), func(o *options) { o.Capacity, o.Observer = 1, watch })
+	for range 3 {
+		rep, err := g.Rebuild(t.Context(), newDatabase().scan, RebuildOptions[int]{MinKeep: -1})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, rep.Capacity)
+	}
+	require.Empty(t, watch.thresholds)
+	require.NoError(t, g.MarkCreated(t.Context(), 1))
+	require.Equal(t, []ThresholdEvent{{1, 1}}, watch.thresholds)
+}

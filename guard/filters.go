@@ -73,7 +73,7 @@ func (g *Guard[K, V]) newFilter(capacity uint64) (f filter, err error) {
 }
 
 func (g *Guard[K, V]) newGeneration(f filter, capacity uint64) *generation {
-	gen := &generation{capacity: capacity, full: uint64(min(g.opts.RebuildAt*float64(capacity), 1<<63))}
+	gen := &generation{capacity: capacity, full: uint64(max(1, min(g.opts.RebuildAt*float64(capacity), 1<<63)))}
 	switch f := f.(type) {
 	case *bloom.Blocked:
 		gen.slow = lock(f)

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"sync"
 	"time"
 )
@@ -78,6 +79,7 @@ func (m *Memory[K, V]) Set(_ context.Context, k K, e Entry[V], ttl time.Duration
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Since(m.start)
+	ttl = min(ttl, math.MaxInt64-now)
 	if !e.Missing {
 		s.nulls.remove(k)
 		s.values.set(k, e.Value, now+ttl)

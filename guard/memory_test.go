@@ -28,6 +28,16 @@ func TestMemorySizes(t *testing.T) {
 	}
 }
 
+func TestMemoryForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory[int, int](10)
+		time.Sleep(time.Hour)
+		require.NoError(t, m.Set(t.Context(), 1, Entry[int]{Value: 1}, math.MaxInt64))
+		_, ok, _ := m.Get(t.Context(), 1)
+		require.True(t, ok)
+	})
+}
+
 func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	ctx := t.Context()
 	m := NewMemory[int, int](10) // nine values

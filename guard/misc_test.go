@@ -47,6 +47,10 @@ func TestOptionsRefused(t *testing.T) {
 		"Audit NaN":      func(o *options) { o.Audit = math.NaN() },
 		"RebuildAt":      func(o *options) { o.RebuildAt = -1 },
 		"RebuildAt +Inf": func(o *options) { o.RebuildAt = math.Inf(1) },
+		"TTL":            func(o *options) { o.TTL = math.MaxInt64 },
+		"MissTTL":        func(o *options) { o.MissTTL = math.MaxInt64 },
+		"LoadTimeout":    func(o *options) { o.LoadTimeout = math.MaxInt64 },
+		"Settle":         func(o *options) { o.Settle = math.MaxInt64 },
 	} {
 		o := options{Loader: newDatabase(), Capacity: 10}
 		change(&o)
@@ -61,6 +65,23 @@ func TestOptionsRefused(t *testing.T) {
 	})
 	require.ErrorIs(t, err, bloom.ErrInvalid, "a type of key that needs AppendKey")
 	require.ErrorContains(t, err, "AppendKey")
+}
+
+// The longest times that New takes do not overflow where they are added up.
+func TestLongestTimes(t *testing.T) {
+	cache := newSharedFake()
+	db := rowsUpTo(10)
+	g := builtGuard(t, db, func(o *options) {
+		o.Cache, o.TTL, o.MissTTL, o.LoadTimeout, o.Settle = cache, longest, longest, longest, longest
+	})
+	require.NoError(t, g.MarkDeleted(t.Context(), 5))
+	require.Equal(t, Absent, g.Check(t.Context(), 5))
+	require.NoError(t, g.Announce(t.Context(), 6))
+	require.NoError(t, g.MarkCreated(t.Context(), 7))
+	for _, k := range []int{6, 7} {
+		require.True(t, g.recent.doubts(k, g.recent.now()+time.Hour))
+	}
+	require.Greater(t, cache.fences[0], time.Duration(0))
 }
 
 // Every integer type stands for the 8 bytes of its value, strings and arrays for their own bytes: so

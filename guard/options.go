@@ -87,7 +87,8 @@ type Options[K comparable, V any] struct {
 
 	// TTL is how long a row stays in the cache, 10 minutes by default; MissTTL is how long
 	// the knowledge stays that there is none, and how long a deletion is remembered, 30
-	// seconds by default. At least a millisecond; what is finer is cut off.
+	// seconds by default. At least a millisecond, and what is finer is cut off; at most 30 years, as
+	// all times here.
 	TTL, MissTTL time.Duration
 
 	// Jitter shortens each time to live by a random share of up to so much, so that what was stored
@@ -141,6 +142,9 @@ type Options[K comparable, V any] struct {
 	Observer Observer
 }
 
+// longest is that of an option, 30 years: sums of some do not overflow.
+const longest = 30 * 365 * 24 * time.Hour
+
 // withDefaults returns o completed, or an error that wraps bloom.ErrInvalid.
 func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	var errs []error
@@ -160,10 +164,13 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 		{"LoadTimeout", &o.LoadTimeout, 5 * time.Second},
 		{"Settle", &o.Settle, 5 * time.Second},
 	} {
-		if *d.value == 0 {
+		switch {
+		case *d.value == 0:
 			*d.value = d.standard
-		} else if *d.value < time.Millisecond {
+		case *d.value < time.Millisecond:
 			bad("%s is %v, want at least 1ms", d.name, *d.value)
+		case *d.value > longest:
+			bad("%s is %v, want at most %v", d.name, *d.value, longest)
 		}
 	}
 	for _, s := range []struct {

@@ -2,6 +2,7 @@ package rolling
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type deletion struct {
 // ttl heals what a wrong order of marks does: a key whose deletion is marked after
 // its re-creation stays deleted for ttl, not until the next rebuild.
 func NewOverlay[K comparable, F any](limit int, ttl time.Duration) *Overlay[K, F] {
+	ttl = min(ttl, math.MaxInt64/2) // a sum with the time since start does not overflow
 	return &Overlay[K, F]{limit: limit, ttl: ttl, start: time.Now(), deleted: make(map[K]deletion)}
 }
 

@@ -3,6 +3,7 @@ package rolling
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -361,6 +362,26 @@ func TestOverlayExpires(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.True(t, has(o, "b") && has(o, "c"))
 	})
+}
+
+func TestOverlayForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(1, math.MaxInt64)
+		addTo(o, "a")
+		time.Sleep(time.Hour)
+		o.Delete("a")
+		require.False(t, has(o, "a"))
+		require.False(t, o.Delete("b"), "no room")
+		require.False(t, has(o, "a"))
+	})
+}
+
+// Such a key could not be taken out of the set again, and its room neither.
+func TestOverlayKeyThatIsNotItself(t *testing.T) {
+	o := NewOverlay[float64, *bloom.Concurrent](1, 0)
+	require.False(t, o.Delete(math.NaN()))
+	require.Zero(t, o.Deletions())
+	require.True(t, o.Delete(1))
 }
 
 func TestOverlayInParallel(t *testing.T) {
