@@ -6,6 +6,7 @@ package ottercache
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -30,8 +31,12 @@ type row[V any] struct {
 	ttl   time.Duration
 }
 
-// New makes a cache of at most so many rows, and keys that have none.
+// New makes a cache of at most so many rows, and keys that have none; at least one of each, since to
+// otter 0 means that there is no limit.
 func New[K comparable, V any](rows, nulls int) (*Cache[K, V], error) {
+	if rows < 1 || nulls < 1 {
+		return nil, fmt.Errorf("ottercache: room for %d rows and %d keys without one, want at least 1", rows, nulls)
+	}
 	c := new(Cache[K, V])
 	var err error
 	if c.rows, err = otter.New(&otter.Options[K, row[V]]{

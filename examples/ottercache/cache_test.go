@@ -167,3 +167,11 @@ func TestWithGuard(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "row", v)
 }
+
+func TestNoRoom(t *testing.T) {
+	for _, room := range [][2]int{{0, 10}, {10, 0}, {-1, 10}, {10, -1}} {
+		c, err := New[int, string](room[0], room[1])
+		require.Error(t, err, room)
+		require.Nil(t, c)
+	}
+}
