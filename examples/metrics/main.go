@@ -31,7 +31,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("metrics", flag.ContinueOnError)
 	addr := flags.String("addr", "", "serve at this `address` and go on with the traffic, instead of printing once")
 	lookups := flags.Int("lookups", 100_000, "`number` of lookups")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	m := new(Metrics)

@@ -77,6 +77,7 @@ func TestRun(t *testing.T) {
 
 	require.Error(t, run(t.Context(), []string{"-nonsense"}, io.Discard))
 	require.Error(t, run(t.Context(), []string{"-addr", "no address"}, io.Discard))
+	require.NoError(t, run(t.Context(), []string{"-h"}, io.Discard))
 }
 
 func TestObserver(t *testing.T) {
