@@ -100,9 +100,9 @@ func (s *Swap[F]) Write(add func(F) error) error {
 
 var errPanicked = errors.New("rolling: a write to the standby panicked")
 
-// Rebuild replaces the active filter. It publishes standby, which from then on gets all that is
-// written, once every Write that does not know of it has returned; calls fill, which adds
-// the keys that exist; and then puts standby in the place of the active filter, which is one
+// Rebuild replaces the active filter by f. It publishes f as the standby, which from then on gets all
+// that is written, once every Write that does not know of it has returned; calls fill, which adds
+// the keys that exist; and then puts it in the place of the active filter, which is one
 // store of a pointer. Fill opens its scan, as said above, and does not begin with one that is
 // open already: rows committed in between would be in neither. The context of fill
 // is ctx, ended by Drop too.
