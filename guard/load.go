@@ -263,6 +263,16 @@ func (g *Guard[K, V]) patience(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.LoadTimeout)
 }
 
+// outlast is a context that has the values of ctx and ends LoadTimeout after it.
+func (g *Guard[K, V]) outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(g.opts.LoadTimeout, cancel)
+		context.AfterFunc(longer, func() { late.Stop() })
+	})
+	return longer, func() { stop(); cancel() }
+}
+
 // ttl shortens d at random, to whole milliseconds, of which there is at least one.
 func (g *Guard[K, V]) ttl(d time.Duration) time.Duration {
 	d -= time.Duration(rand.Float64() * g.opts.Jitter * float64(d))

@@ -18,6 +18,8 @@ import (
 // and the marking fails, the error wraps [ErrUnmarked]: the rows are there, and the caller should
 // call MarkCreated again.
 //
+// The marking goes on when ctx ends, for LoadTimeout at most.
+//
 // A row whose key the database chooses cannot be announced: insert it, MarkCreated, and only then
 // tell anybody the key.
 func (g *Guard[K, V]) Create(ctx context.Context, ks []K, commit func(ctx context.Context) error) (err error) {
@@ -26,12 +28,8 @@ func (g *Guard[K, V]) Create(ctx context.Context, ks []K, commit func(ctx contex
 		return err
 	}
 	defer func() {
-		ctx := ctx
-		if ctx.Err() != nil { // ended meanwhile: the rows must be marked all the same
-			var cancel context.CancelFunc
-			ctx, cancel = g.patience(ctx)
-			defer cancel()
-		}
+		ctx, cancel := g.outlast(ctx) // it may have ended: the rows must be marked all the same
+		defer cancel()
 		if marked := g.MarkCreated(ctx, ks...); marked != nil && err == nil {
 			err = fmt.Errorf("%w: %w", ErrUnmarked, marked)
 		}

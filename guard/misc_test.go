@@ -174,6 +174,24 @@ func TestCreateThatFails(t *testing.T) {
 		require.Empty(t, g.recent.creating)
 		require.Zero(t, g.recent.creates.Load())
 	})
+	t.Run("its context ends while it marks", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			db, cache := newDatabase(99), newHookedCache()
+			g := builtGuard(t, db, func(o *options) { o.Cache = cache })
+			requireRow(t, g, 99)
+			ctx, cancel := context.WithCancel(t.Context())
+			cache.beforeDelete = func(ctx context.Context, _ int) error { cancel(); time.Sleep(time.Second); return ctx.Err() }
+			require.NoError(t, g.Create(ctx, []int{99}, func(context.Context) error { return nil }))
+			value, _ := cache.has(99)
+			require.False(t, value, "it may be another one now")
+
+			start := time.Now()
+			cache.beforeDelete = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+			err := g.Create(ctx, []int{99}, func(context.Context) error { return nil })
+			require.ErrorIs(t, err, ErrUnmarked)
+			require.Equal(t, g.opts.LoadTimeout, time.Since(start), "the cache hangs")
+		})
+	})
 	t.Run("panic", func(t *testing.T) {
 		db := newDatabase()
 		g := builtGuard(t, db, nil)
