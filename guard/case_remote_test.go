@@ -73,6 +73,27 @@ func TestCase32_RemoteFilterLost(t *testing.T) {
 	require.GreaterOrEqual(t, g.Stats().Rejected, uint64(rejections.Load()))
 }
 
+// The filter is made anew elsewhere, without the row, between its announcement and its commit.
+func TestRemoteFilterMadeDuringACreation(t *testing.T) {
+	db, remote := newDatabase(), &remoteFake{}
+	g := newGuard(t, db, func(o *options) { o.Filter = remote })
+	refill := func() { remote.fill(func() [][]byte { return nil }) }
+	require.NoError(t, g.Create(t.Context(), []int{99}, func(context.Context) error {
+		refill()
+		db.insert(99)
+		requireRow(t, g, 99)
+		return nil
+	}))
+	requireRow(t, g, 99)
+	require.NoError(t, g.Announce(t.Context(), 98))
+	refill()
+	db.insert(98)
+	requireRow(t, g, 98)
+	require.NoError(t, g.MarkCreated(t.Context(), 98))
+	require.Equal(t, Maybe, g.Check(t.Context(), 98))
+	require.Equal(t, Absent, g.Check(t.Context(), 97))
+}
+
 func TestRemoteFilter(t *testing.T) {
 	ctx := t.Context()
 	db, remote, watch := rowsUpTo(3), &remoteFake{}, new(watcher)

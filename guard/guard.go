@@ -167,7 +167,8 @@ func (g *Guard[K, V]) ask(ctx context.Context, ks []K) []Verdict {
 		case answers[i] > Maybe: // no verdict
 			answers[i] = Unknown
 		}
-		if answers[i].rejects() && g.fresh(k) {
+		// A filter that was made anew elsewhere does not have what was announced before.
+		if answers[i] == Absent && g.recent.pending(k) || answers[i].rejects() && g.fresh(k) {
 			answers[i] = Unknown
 		}
 	}

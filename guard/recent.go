@@ -131,6 +131,17 @@ func (r *recent[K]) addedSince(k K, since time.Duration) bool {
 	return ok && rec.at >= since || r.creating[k] > 0 || r.reach >= since
 }
 
+// pending reports whether k is announced, or being created, and not marked yet.
+func (r *recent[K]) pending(k K) bool {
+	now := r.now()
+	if int64(now) >= r.doubtful.Load() && r.creates.Load() == 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.creating[k] > 0 || now < r.records[k].announced
+}
+
 // undoubted calls do, unless a null for k would be doubted now, and returns what it says. Nobody
 // announces or creates k in between.
 func (r *recent[K]) undoubted(k K, do func(K) bool) bool {
