@@ -37,7 +37,8 @@ func module(_ *conn, args [][]byte, _ do) reply {
 	return moduleList()
 }
 
-// parameters are those that CONFIG GET has beside the engine's: what clients and benchmarks ask for. They cannot be set.
+// parameters are those that CONFIG GET has beside the engine's: what clients and benchmarks ask for. They cannot be
+// set.
 func (s *Server) parameters() map[string]string {
 	return map[string]string{
 		"save": "", "appendonly": "no", "databases": "1", "maxmemory-policy": "noeviction",

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// This file writes replies. Clients send pipelines of any length before they read the first reply: a server that waited for
-// them to read, and did not read meanwhile, would wait for ever. So what a client does not take at once is written by
-// a goroutine that is there for as long as that takes, while its next commands are run.
+// This file writes replies. Clients send pipelines of any length before they read the first reply: a server that waited
+// for them to read, and did not read meanwhile, would wait for ever. So what a client does not take at once is written
+// by a goroutine that is there for as long as that takes, while its next commands are run.
 
 // maxBacklog bounds the replies of a connection that its client has not taken; then its commands wait.
 const maxBacklog = 32 << 20

@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// A read from a net.Conn is a system call that finds nothing and a wait before the one that finds a batch of commands. Here the
-// goroutine stays in one wait of the runtime's poller, which wakes it when something has come, and reads until nothing is left:
-// under load that is mostly the next batch. The calls are raw ones, since the socket does not block and the scheduler
-// need not be told.
+// A read from a net.Conn is a system call that finds nothing and a wait before the one that finds a batch of commands.
+// Here the goroutine stays in one wait of the runtime's poller, which wakes it when something has come, and reads
+// until nothing is left: under load that is mostly the next batch. The calls are raw ones, since the socket does not
+// block and the scheduler need not be told.
 
 func (c *conn) loop() error {
 	sc, ok := c.nc.(syscall.Conn)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What any server has is answered as a Redis server on this machine answers it. That is a version of before these filters
-// were in its core, and has none of theirs.
+// What any server has is answered as a Redis server on this machine answers it. That is a version of before these
+// filters were in its core, and has none of theirs.
 
 func TestAgainstRedis(t *testing.T) {
 	theirs := dial(t, startRedis(t))

@@ -51,9 +51,9 @@ type parser struct {
 	args [][]byte
 }
 
-// parse takes one command off the front of b. It returns its arguments, which are slices of b or of memory of their own, and
-// how many bytes it took. A command without arguments is to be ignored. With errShort nothing was taken: parse again
-// with more bytes behind the same ones. Any other error is a protocolError.
+// parse takes one command off the front of b. It returns its arguments, which are slices of b or of memory of their
+// own, and how many bytes it took. A command without arguments is to be ignored. With errShort nothing was taken: parse
+// again with more bytes behind the same ones. Any other error is a protocolError.
 func (p *parser) parse(b []byte, l *limits) (args [][]byte, n int, err error) {
 	if p.left == 0 {
 		if len(b) == 0 {

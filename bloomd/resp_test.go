@@ -198,8 +198,9 @@ func (c *input) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 
 var malformed = flag.Int("malformed", 100_000, "inputs of TestMalformed")
 
-// Connections whose bytes are malformed or cut off, some after commands that are right, in pieces of all sizes: no panic, the
-// same commands however the pieces are cut, an error and the end for what is malformed, and nothing that stays. A million of them:
+// Connections whose bytes are malformed or cut off, some after commands that are right, in pieces of all
+// sizes: no panic, the same commands however the pieces are cut, an error and the end for what is malformed,
+// and nothing that stays. A million of them:
 //
 //	go test -C bloomd -run TestMalformed . -malformed 1000000
 func TestMalformed(t *testing.T) {

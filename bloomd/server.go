@@ -52,10 +52,10 @@ type Config struct {
 	// pass it is told so and disconnected.
 	MaxBuffers int64
 
-	// CommandTimeout is how long a command may take to come once it has begun, plus a second for every 4 KiB that came: a minute by
-	// default. WriteTimeout is how long a client may take to accept 64 KiB of replies: a minute by default.
-	// IdleTimeout is how long a connection may be silent between commands: for ever by default. Clients that are too
-	// slow are disconnected.
+	// CommandTimeout is how long a command may take to come once it has begun, plus a second for every 4 KiB that
+	// came: a minute by default. WriteTimeout is how long a client may take to accept 64 KiB of replies: a minute
+	// by default. IdleTimeout is how long a connection may be silent between commands: for ever by default.
+	// Clients that are too slow are disconnected.
 	CommandTimeout, WriteTimeout, IdleTimeout time.Duration
 
 	// Logger gets what an operator should know: loading, saving, connections that were refused. By default
@@ -123,9 +123,9 @@ type Server struct {
 	commands atomic.Uint64
 }
 
-// New returns a server with the keys in Config.File. If the file is damaged, or its keys pass the engine's memory limit,
-// it returns an error that says so and starts with nothing: the file stays as it is. A file that does not exist is
-// one without keys.
+// New returns a server with the keys in Config.File. If the file is damaged, or its keys pass the engine's
+// memory limit, it returns an error that says so and starts with nothing: the file stays as it is. A file
+// that does not exist is one without keys.
 func New(c Config) (*Server, error) {
 	c.setDefaults()
 	s := &Server{
@@ -223,9 +223,9 @@ func (s *Server) admit(nc net.Conn) {
 	})
 }
 
-// Shutdown ends the server: it closes the listeners, lets every connection finish the commands that were read from it and
-// closes it, and then saves the keys if there is a file for them. It returns the error of that, or of ctx if connections
-// did not end before; those are closed by force then, and the keys are saved all the same.
+// Shutdown ends the server: it closes the listeners, lets every connection finish the commands that were read from it
+// and closes it, and then saves the keys if there is a file for them. It returns the error of that, or of ctx if
+// connections did not end before; those are closed by force then, and the keys are saved all the same.
 func (s *Server) Shutdown(ctx context.Context) error { return s.end(ctx, true) }
 
 // Close ends the server at once and without saving.

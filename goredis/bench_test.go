@@ -11,8 +11,9 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// BenchmarkLookup asks for keys one by one and a hundred at a time, half of them present, in filters of a million keys: of a copy in this process, of a
-// Redis that is asked for each as this package does, and as a client does that trusts it.
+// BenchmarkLookup asks for keys one by one and a hundred at a time, half of them present, in filters
+// of a million keys: of a copy in this process, of a Redis that is asked for each as this package
+// does, and as a client does that trusts it.
 func BenchmarkLookup(b *testing.B) {
 	ctx := b.Context()
 	bitmapServer, moduleServer := startRedis(b).client(), modded(b) // both over TCP

@@ -9,14 +9,16 @@ import (
 	"github.com/redbloom-go/bloom"
 )
 
-// Filter is a Bloom filter of RedisBloom: the BF commands of Redis 8, Redis Stack, and servers with the module. Every call is one
-// transaction and one round trip, for up to 100,000 keys. In a process, bloom.Scalable in the RedisBloom scheme has the same bits.
+// Filter is a Bloom filter of RedisBloom: the BF commands of Redis 8, Redis Stack, and servers with the
+// module. Every call is one transaction and one round trip, for up to 100,000 keys. In a process,
+// bloom.Scalable in the RedisBloom scheme has the same bits.
 type Filter struct {
 	module
 	o FilterOptions
 }
 
-// FilterOptions say how [Filter.Reserve] and [Filter.Rebuild] make a filter. What only uses one that exists needs none of them but Options.
+// FilterOptions say how [Filter.Reserve] and [Filter.Rebuild] make a filter. What only uses one
+// that exists needs none of them but Options.
 type FilterOptions struct {
 	Capacity   uint64  // 1 … 2^30
 	ErrorRate  float64 // the server takes more than 0.25 as 0.25
@@ -61,8 +63,8 @@ func (f *Filter) reserveArgs(key string) ([]any, error) {
 	return args, nil
 }
 
-// Reserve makes an empty filter, marked as whole: there are no rows yet. It returns an error that wraps [ErrExists] if the key
-// exists.
+// Reserve makes an empty filter, marked as whole: there are no rows yet. It returns an error that wraps [ErrExists] if
+// the key exists.
 func (f *Filter) Reserve(ctx context.Context) error {
 	args, err := f.reserveArgs(f.key)
 	if err != nil {
@@ -71,9 +73,9 @@ func (f *Filter) Reserve(ctx context.Context) error {
 	return f.reserve(ctx, args)
 }
 
-// Add adds keys and appends to dst, for each, whether that changed the filter. Where a Rebuild or Push is under way, it adds to
-// both filters. If there is no filter, it makes none and returns an error that wraps [ErrUnknown]; if a filter of fixed
-// size is full, one that wraps bloom.ErrFull, and the keys before are in.
+// Add adds keys and appends to dst, for each, whether that changed the filter. Where a Rebuild or Push is under way, it
+// adds to both filters. If there is no filter, it makes none and returns an error that wraps [ErrUnknown]; if a filter
+// of fixed size is full, one that wraps bloom.ErrFull, and the keys before are in.
 func (f *Filter) Add(ctx context.Context, dst []bool, keys ...[]byte) ([]bool, error) {
 	return f.add(ctx, dst, "INSERT", keys)
 }

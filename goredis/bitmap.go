@@ -12,13 +12,13 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// Bitmap is a Bloom filter in a Redis string, for servers without a module. It has the bits of a bloom.Filter with the same
-// parameters: bit x of the filter is what GETBIT x reads, and GET returns what bloom.Filter.RedisBitmap does. Lookups and adds
-// are scripts (EVALSHA), one round trip a call whatever the number of keys. A call with more than some hundred keys is
-// several scripts in that round trip, so that it does not hold up the server.
+// Bitmap is a Bloom filter in a Redis string, for servers without a module. It has the bits of a bloom.Filter with the
+// same parameters: bit x of the filter is what GETBIT x reads, and GET returns what bloom.Filter.RedisBitmap does.
+// Lookups and adds are scripts (EVALSHA), one round trip a call whatever the number of keys. A call with more than some
+// hundred keys is several scripts in that round trip, so that it does not hold up the server.
 //
-// Whoever uses a key must use it with the same parameters; where they differ, calls return bloom.ErrMismatch. Writers that are no
-// Bitmap must send what a Bitmap does: never SETBIT to a key that may be missing.
+// Whoever uses a key must use it with the same parameters; where they differ, calls return bloom.ErrMismatch. Writers
+// that are no Bitmap must send what a Bitmap does: never SETBIT to a key that may be missing.
 type Bitmap struct {
 	*remote
 	params bloom.Params
@@ -35,8 +35,8 @@ type BitmapOptions struct {
 	Bits   uint64
 	Hashes int
 
-	// Hash are options of bloom.New: bloom.WithScheme, bloom.WithSeed, bloom.WithKey. The default is MurmurHash3. Keys that an
-	// attacker can choose need the SipHash scheme, with a secret key that all processes have.
+	// Hash are options of bloom.New: bloom.WithScheme, bloom.WithSeed, bloom.WithKey. The default is MurmurHash3. Keys
+	// that an attacker can choose need the SipHash scheme, with a secret key that all processes have.
 	Hash []bloom.Option
 
 	Options
@@ -150,8 +150,9 @@ func (b *Bitmap) digits(ctx context.Context, s *script, names []string, calls []
 	return digits, nil
 }
 
-// Verdicts appends one verdict a key to dst, in one round trip: Unknown for all unless the bitmap is there and whole. It returns an error
-// where the server cannot be asked, or has something else at the key; the verdicts are Unknown then.
+// Verdicts appends one verdict a key to dst, in one round trip: Unknown for all unless the bitmap
+// is there and whole. It returns an error where the server cannot be asked, or has something else
+// at the key; the verdicts are Unknown then.
 func (b *Bitmap) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byte) ([]guard.Verdict, error) {
 	if len(keys) == 0 {
 		return dst, nil
@@ -179,8 +180,9 @@ func (b *Bitmap) Check(ctx context.Context, key []byte) (guard.Verdict, error) {
 	return answers[0], err
 }
 
-// Add adds keys in one round trip and appends to dst, for each, whether that changed the filter. Where a Rebuild or Push is under way, it
-// adds to both filters. If there is no filter, it makes none and returns an error that wraps [ErrUnknown].
+// Add adds keys in one round trip and appends to dst, for each, whether that changed the filter. Where a
+// Rebuild or Push is under way, it adds to both filters. If there is no filter, it makes none and
+// returns an error that wraps [ErrUnknown].
 func (b *Bitmap) Add(ctx context.Context, dst []bool, keys ...[]byte) ([]bool, error) {
 	if len(keys) == 0 {
 		return dst, nil
@@ -214,8 +216,9 @@ func ignoreUnknown(err error) (stored bool, _ error) {
 	return err == nil, err
 }
 
-// Reserve makes an empty bitmap of the full size, marked as whole: there are no rows yet. It returns an error that wraps [ErrExists]
-// if the key exists. A large one holds up the server for the moment that the memory takes: for 512 MB that may be a second or more.
+// Reserve makes an empty bitmap of the full size, marked as whole: there are no rows yet. It returns an error
+// that wraps [ErrExists] if the key exists. A large one holds up the server for the moment that the memory takes:
+// for 512 MB that may be a second or more.
 func (b *Bitmap) Reserve(ctx context.Context) error {
 	if err := b.fits(ctx, b.bytes(), b.bytes()); err != nil {
 		return err
@@ -234,8 +237,8 @@ func (b *Bitmap) Reserve(ctx context.Context) error {
 	return b.confirm(ctx, history)
 }
 
-// Confirm is as for the other filters. A string that is shorter than the bitmap, since nobody has set a bit near its end yet, is
-// lengthened by zeros.
+// Confirm is as for the other filters. A string that is shorter than the bitmap, since nobody has set a bit
+// near its end yet, is lengthened by zeros.
 func (b *Bitmap) Confirm(ctx context.Context) error {
 	if err := scriptLengthen.Run(ctx, b.client, []string{b.key}, b.bytes()).Err(); err != nil {
 		return b.explain(err)

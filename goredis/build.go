@@ -17,10 +17,11 @@ import (
 // This file replaces a filter by another: it is built beside the one in use, all adds go to both meanwhile, and one
 // RENAME puts it in its place.
 //
-// The key build has the ID of who builds, and the shape, so that nobody adds to it by other parameters. It is watched at every step that counts, so that of two builders the
-// later one wins and the other finds out. The server's history must be the same from the beginning to the end: otherwise writes to what was
-// being built may be lost. After the RENAME the filter has no marker for the time of a round trip or two, in which lookups answer
-// Unknown: only when it is certain that it was renamed is it marked.
+// The key build has the ID of who builds, and the shape, so that nobody adds to it by other parameters. It is watched
+// at every step that counts, so that of two builders the later one wins and the other finds out. The server's history
+// must be the same from the beginning to the end: otherwise writes to what was being built may be lost. After the
+// RENAME the filter has no marker for the time of a round trip or two, in which lookups answer Unknown: only when it is
+// certain that it was renamed is it marked.
 
 // swapped is the end of the ID once the filter has been renamed.
 const swapped = " swapped"
@@ -31,7 +32,8 @@ type build struct {
 	history string
 }
 
-// begin becomes the builder, and starts from nothing. From then on all adds go into the filter that is built, or into a journal.
+// begin becomes the builder, and starts from nothing. From then on all adds go into the filter that is built, or into a
+// journal.
 func (r *remote) begin(ctx context.Context, t *retrier, prepare func(p redis.Pipeliner, id string)) (*build, error) {
 	b := &build{r: r, id: newID() + " " + r.shape}
 	err := t.do(ctx, func() (err error) {
@@ -53,8 +55,8 @@ func (r *remote) begin(ctx context.Context, t *retrier, prepare func(p redis.Pip
 	return b, err
 }
 
-// step runs f on a connection that watches the key build, if b is the builder, with whether the filter has been renamed.
-// It fails if b is the builder no more when f's transaction runs.
+// step runs f on a connection that watches the key build, if b is the builder, with whether the filter has been
+// renamed. It fails if b is the builder no more when f's transaction runs.
 func (b *build) step(ctx context.Context, f func(tx *redis.Tx, swapped bool) error) error {
 	err := b.r.client.Watch(ctx, func(tx *redis.Tx) error {
 		id, err := tx.Get(ctx, b.r.build).Result()
@@ -169,25 +171,27 @@ func (b *build) abandon(ctx context.Context) {
 		return err
 	})
 	if isReply(err, "EXECABORT") || isReply(err, "OOM") {
-		// A server without memory takes no transaction, not even this one. Somebody who has begun to build since then is told.
+		// A server without memory takes no transaction, not even this one. Somebody who has begun to build since then is
+		// told.
 		_ = b.r.Abort(ctx)
 	}
 }
 
-// Scan iterates over the keys of all rows, as bytes. It must read what was committed before it was called. It ends at the first error that
-// it yields.
+// Scan iterates over the keys of all rows, as bytes. It must read what was committed before it was called.
+// It ends at the first error that it yields.
 type Scan func(ctx context.Context) iter.Seq2[[]byte, error]
 
 // RebuildOptions are for Rebuild. The zero value is fit for use.
 type RebuildOptions struct {
-	// MinKeys is how many keys the scan must give at least, repeated ones too: otherwise the rebuild fails with guard.ErrShortScan. 1 by
-	// default.
+	// MinKeys is how many keys the scan must give at least, repeated ones too: otherwise the rebuild
+	// fails with guard.ErrShortScan. 1 by default.
 	MinKeys uint64
 
 	// Progress, if not nil, is called now and then with the number of keys so far.
 	Progress func(keys uint64)
 
-	// Attempts is how often a request is sent that fails for want of a connection, with growing pauses of up to 2 s: 10 by default.
+	// Attempts is how often a request is sent that fails for want of a connection, with growing pauses of up to 2 s: 10 by
+	// default.
 	Attempts int
 }
 
@@ -276,10 +280,11 @@ func (m *module) rebuild(ctx context.Context, create []any, insert string, scan 
 	return b.finish(ctx, t, true, func() error { return nil })
 }
 
-// Rebuild makes a new filter of the keys of scan, with the sizes in the options of f, in place of the one in use, if there is one. It makes a second key, to
-// which all adds go as well from then on, then calls scan, and at the end puts the new filter in its place by RENAME and marks
-// it. Lookups answer from the old filter meanwhile, and Unknown for the time of two round trips at the end. On error the
-// old filter stays, unless the error came in those two: then the new one is there, and Unknown. A later Rebuild or Push ends an earlier one, which returns [ErrSuperseded].
+// Rebuild makes a new filter of the keys of scan, with the sizes in the options of f, in place of the one in use, if
+// there is one. It makes a second key, to which all adds go as well from then on, then calls scan, and at the end puts
+// the new filter in its place by RENAME and marks it. Lookups answer from the old filter meanwhile, and Unknown for the
+// time of two round trips at the end. On error the old filter stays, unless the error came in those two: then the new
+// one is there, and Unknown. A later Rebuild or Push ends an earlier one, which returns [ErrSuperseded].
 //
 // Keys whose rows are committed after scan was called must be added after their commit (guard.Guard.Create does so).
 func (f *Filter) Rebuild(ctx context.Context, scan Scan, o RebuildOptions) error {
@@ -300,8 +305,8 @@ func (c *Cuckoo) Rebuild(ctx context.Context, scan Scan, o RebuildOptions) error
 	return c.rebuild(ctx, create, "INSERT", scan, o)
 }
 
-// Rebuild is [Filter.Rebuild]. It collects the keys of the scan in a filter in this process and then uploads that, which
-// takes the memory of the bitmap here, and is many times as fast as adding them one by one.
+// Rebuild is [Filter.Rebuild]. It collects the keys of the scan in a filter in this process and then uploads that,
+// which takes the memory of the bitmap here, and is many times as fast as adding them one by one.
 func (b *Bitmap) Rebuild(ctx context.Context, scan Scan, o RebuildOptions) error {
 	if scan == nil {
 		return fmt.Errorf("%w: the scan is nil", bloom.ErrInvalid)

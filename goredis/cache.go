@@ -14,16 +14,16 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// Cache keeps values, and that there is no row, in Redis for a guard.Guard: a guard.BatchCache, and a guard.SharedCache for
-// several processes. A string holds a header byte and then the value:
+// Cache keeps values, and that there is no row, in Redis for a guard.Guard: a guard.BatchCache, and a guard.SharedCache
+// for several processes. A string holds a header byte and then the value:
 //
 //	'v' value   a row
 //	'n'         there is no row; set only where there is nothing (SET NX)
 //	't'         there is a row since a moment ago: what was found before is not stored
 //
-// A process that looked for a row just before another created it comes late with its 'n', and finds the 't' that the other has
-// left: it stays for the time that the guard asks for, and the time that a SET of the client may take on its way, with all
-// its retries (Linger).
+// A process that looked for a row just before another created it comes late with its 'n', and finds the 't' that
+// the other has left: it stays for the time that the guard asks for, and the time that a SET of the client may take
+// on its way, with all its retries (Linger).
 type Cache[K comparable, V any] struct {
 	client redis.UniversalClient
 	o      CacheOptions[K, V]
@@ -35,15 +35,17 @@ type CacheOptions[K comparable, V any] struct {
 	// Prefix begins every key in Redis, "" by default. Caches of different types must not share one.
 	Prefix string
 
-	// AppendKey appends what stands for k in Redis. The default is for strings and integers: the string, or its decimal digits.
+	// AppendKey appends what stands for k in Redis. The default is for strings and integers: the string, or its decimal
+	// digits.
 	AppendKey func(dst []byte, k K) []byte
 
-	// Encode and Decode turn values into bytes and back. By default strings and []byte are stored as they are and others as JSON.
+	// Encode and Decode turn values into bytes and back. By default strings and []byte are stored as they are and others
+	// as JSON.
 	Encode func(V) ([]byte, error)
 	Decode func([]byte) (V, error)
 
-	// Linger is how long a SET may take on its way to the server after its context has ended. The default follows from the client's
-	// timeouts and retries; it is a minute or so where those are not set.
+	// Linger is how long a SET may take on its way to the server after its context has ended. The default follows from the
+	// client's timeouts and retries; it is a minute or so where those are not set.
 	Linger time.Duration
 }
 
@@ -53,8 +55,8 @@ const (
 	headerTombstone = 't'
 )
 
-// NewCache returns a cache. It sends nothing. The error wraps bloom.ErrInvalid: keys of another type without AppendKey, one of Encode and
-// Decode without the other, a negative Linger, or none where the client has no timeout.
+// NewCache returns a cache. It sends nothing. The error wraps bloom.ErrInvalid: keys of another type without AppendKey,
+// one of Encode and Decode without the other, a negative Linger, or none where the client has no timeout.
 func NewCache[K comparable, V any](client redis.UniversalClient, o CacheOptions[K, V]) (*Cache[K, V], error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", bloom.ErrInvalid)
@@ -158,7 +160,8 @@ func (c *Cache[K, V]) entry(data []byte) (e guard.Entry[V], ok bool, err error) 
 	return e, false, fmt.Errorf("%w: a string in the cache that begins with %.10q", bloom.ErrCorrupt, data)
 }
 
-// Get is one GET. ok is false where there is nothing, or a tombstone. It returns an error, and ok false, for what is no entry of a cache, too.
+// Get is one GET. ok is false where there is nothing, or a tombstone. It returns an error, and ok
+// false, for what is no entry of a cache, too.
 func (c *Cache[K, V]) Get(ctx context.Context, k K) (e guard.Entry[V], ok bool, err error) {
 	data, err := c.client.Get(ctx, c.name(k)).Bytes()
 	if err == redis.Nil {
@@ -170,7 +173,8 @@ func (c *Cache[K, V]) Get(ctx context.Context, k K) (e guard.Entry[V], ok bool, 
 	return c.entry(data)
 }
 
-// Set is one SET: of a value with PX, and of Missing with NX and PX. A ttl of less than a millisecond is bloom.ErrInvalid.
+// Set is one SET: of a value with PX, and of Missing with NX and PX. A ttl of less than a millisecond is
+// bloom.ErrInvalid.
 func (c *Cache[K, V]) Set(ctx context.Context, k K, e guard.Entry[V], ttl time.Duration) error {
 	return c.SetMany(ctx, []guard.Item[K, V]{{Key: k, Entry: e, TTL: ttl}})
 }
@@ -180,8 +184,8 @@ func (c *Cache[K, V]) Delete(ctx context.Context, k K) error {
 	return c.client.Del(ctx, c.name(k)).Err()
 }
 
-// GetMany is one MGET; in a cluster, GETs that are sent to all nodes at once. What is not in the map is not in the cache. On error, which is one of
-// those that there were, the map has what could be read.
+// GetMany is one MGET; in a cluster, GETs that are sent to all nodes at once. What is not in the map is not in the
+// cache. On error, which is one of those that there were, the map has what could be read.
 func (c *Cache[K, V]) GetMany(ctx context.Context, ks []K) (map[K]guard.Entry[V], error) {
 	entries := make(map[K]guard.Entry[V], len(ks))
 	if len(ks) == 0 {
@@ -231,7 +235,8 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, ks []K) (map[K]guard.Entry[V]
 	return entries, failed
 }
 
-// SetMany is a SET for each item, in one round trip. If an item cannot be encoded, or its TTL is too short, none is sent.
+// SetMany is a SET for each item, in one round trip. If an item cannot be encoded, or its TTL is too short, none is
+// sent.
 func (c *Cache[K, V]) SetMany(ctx context.Context, items []guard.Item[K, V]) error {
 	for _, it := range items {
 		if it.TTL < time.Millisecond { // 0 would be for ever

@@ -188,7 +188,8 @@ func TestCacheEncoding(t *testing.T) {
 	}
 }
 
-// Two processes share a cache. One has looked for a row, in vain, when the other creates it; what the first found comes late and is refused (case 16 of the guard's).
+// Two processes share a cache. One has looked for a row, in vain, when the other creates it; what the first found comes
+// late and is refused (case 16 of the guard's).
 func TestCacheLateNull(t *testing.T) {
 	client, ctx := plain(t), t.Context()
 	o := CacheOptions[string, string]{Prefix: freshKey() + ":"}

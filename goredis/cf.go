@@ -9,19 +9,20 @@ import (
 	"github.com/redbloom-go/bloom"
 )
 
-// Cuckoo is a cuckoo filter of RedisBloom, the CF commands, from which keys can be removed. Every call is one transaction and
-// one round trip, for up to 100,000 keys. In a process, bloom.Cuckoo in the RedisBloom scheme has the same bytes.
+// Cuckoo is a cuckoo filter of RedisBloom, the CF commands, from which keys can be removed. Every
+// call is one transaction and one round trip, for up to 100,000 keys. In a process, bloom.Cuckoo in
+// the RedisBloom scheme has the same bytes.
 //
-// Remove needs care. A filter from which keys are removed takes every key by Add, once for each time that it may be removed:
-// AddUnique and AddKeys do not store a key that looks as if it were there, and when the one that it was taken for
-// is removed, both are gone. So do not remove from a filter that a guard, or a Sync, adds to.
+// Remove needs care. A filter from which keys are removed takes every key by Add, once for each time that it may be
+// removed: AddUnique and AddKeys do not store a key that looks as if it were there, and when the one that it was taken
+// for is removed, both are gone. So do not remove from a filter that a guard, or a Sync, adds to.
 type Cuckoo struct {
 	module
 	o CuckooOptions
 }
 
-// CuckooOptions say how [Cuckoo.Reserve] and [Cuckoo.Rebuild] make a filter. What only uses one that exists needs none of
-// them but Options. A 0 is the server's default.
+// CuckooOptions say how [Cuckoo.Reserve] and [Cuckoo.Rebuild] make a filter. What only uses one that exists needs none
+// of them but Options. A 0 is the server's default.
 type CuckooOptions struct {
 	Capacity      uint64
 	BucketSize    uint16
@@ -77,8 +78,8 @@ func cuckooArgs(key string, o CuckooOptions) []any {
 	return args
 }
 
-// Reserve makes an empty filter, marked as whole: there are no rows yet. It returns an error that wraps [ErrExists] if the key
-// exists.
+// Reserve makes an empty filter, marked as whole: there are no rows yet. It returns an error that wraps [ErrExists] if
+// the key exists.
 func (c *Cuckoo) Reserve(ctx context.Context) error {
 	args, err := c.reserveArgs(c.key)
 	if err != nil {
@@ -88,14 +89,15 @@ func (c *Cuckoo) Reserve(ctx context.Context) error {
 }
 
 // Add adds keys, also those that are there: each Add can be undone by one Remove. It goes on past a key that
-// finds no room, and then returns an error that wraps bloom.ErrFull. Where a Rebuild or Push is under way, it adds to both
-// filters. If there is no filter, it makes none and returns an error that wraps [ErrUnknown].
+// finds no room, and then returns an error that wraps bloom.ErrFull. Where a Rebuild or Push is under way, it adds to
+// both filters. If there is no filter, it makes none and returns an error that wraps [ErrUnknown].
 func (c *Cuckoo) Add(ctx context.Context, keys ...[]byte) error {
 	_, err := c.insert(ctx, "CF.INSERT", keys)
 	return err
 }
 
-// AddUnique adds those keys that do not seem to be there, and appends to dst, for each, whether it was added. It is otherwise as Add.
+// AddUnique adds those keys that do not seem to be there, and appends to dst, for each, whether it was added. It is
+// otherwise as Add.
 func (c *Cuckoo) AddUnique(ctx context.Context, dst []bool, keys ...[]byte) ([]bool, error) {
 	return c.add(ctx, dst, "INSERTNX", keys)
 }
@@ -116,11 +118,11 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// Remove takes key away once and reports whether it was there. Remove only keys that were added by Add and have not been
-// removed since: another one may share its fingerprint with a key that exists.
+// Remove takes key away once and reports whether it was there. Remove only keys that were added by Add and have not
+// been removed since: another one may share its fingerprint with a key that exists.
 //
-// On error the key may have been removed or not. Do not remove it again: it stays a false positive at worst. The client does not
-// send the command twice either, whatever its MaxRetries is. A filter that is being built keeps the key.
+// On error the key may have been removed or not. Do not remove it again: it stays a false positive at worst. The client
+// does not send the command twice either, whatever its MaxRetries is. A filter that is being built keeps the key.
 func (c *Cuckoo) Remove(ctx context.Context, key []byte) (bool, error) {
 	del := once{redis.NewCmd(ctx, "CF.DEL", c.key, key)}
 	if err := c.client.Process(ctx, del); err != nil {
@@ -133,8 +135,8 @@ func (c *Cuckoo) Remove(ctx context.Context, key []byte) (bool, error) {
 	return n, err
 }
 
-// Count returns how often key seems to have been added and not removed: never less than it was, and 0 with an error that wraps
-// [ErrUnknown] if the filter is not there, or not whole.
+// Count returns how often key seems to have been added and not removed: never less than it was, and 0 with an error
+// that wraps [ErrUnknown] if the filter is not there, or not whole.
 func (c *Cuckoo) Count(ctx context.Context, key []byte) (int, error) {
 	var s *sight
 	var count *redis.Cmd

@@ -101,8 +101,8 @@ func TestCluster(t *testing.T) {
 	require.Len(t, got, 150)
 }
 
-// A slot moves to another node with its keys: a client finds them there, and since it cannot know that nothing was lost, they
-// are confirmed first.
+// A slot moves to another node with its keys: a client finds them there, and since it cannot know that
+// nothing was lost, they are confirmed first.
 func TestClusterSlotMoves(t *testing.T) {
 	client, ctx := startCluster(t, 3), t.Context()
 	b := newTestBitmap(t, client, "{users}", Options{})

@@ -118,7 +118,8 @@ func movable(t *testing.T, addr string) (client *redis.Client, move func(addr st
 	}
 }
 
-// The master dies with writes that its replica has not: nothing that was acknowledged is called absent, before, during and after the failover.
+// The master dies with writes that its replica has not: nothing that was acknowledged is called
+// absent, before, during and after the failover.
 func TestFailoverUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	master, replica := startRedis(t), startRedis(t)
@@ -234,7 +235,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	requireVerdicts(t, b, guard.Maybe, rows.acknowledged.all())
 }
 
-// The same against a server with the BF and CF commands: another server at the address has another history, whatever its data.
+// The same against a server with the BF and CF commands: another server at the address has another history, whatever
+// its data.
 func TestModuleServerReplaced(t *testing.T) {
 	ctx := t.Context()
 	first, second := bloomdtest.Start(t), bloomdtest.Start(t)

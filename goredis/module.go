@@ -24,9 +24,9 @@ func (m *module) command(name string) string { return m.prefix + "." + name }
 // maxKeys is how many keys one command has; a server takes a million arguments.
 const maxKeys = 100_000
 
-// Verdicts appends one verdict a key to dst, in one transaction and one round trip for each 100,000 keys: Unknown for all unless the filter is there and
-// whole. It returns an error where the server cannot be asked, or has something else at the key; the verdicts from there
-// on are Unknown then.
+// Verdicts appends one verdict a key to dst, in one transaction and one round trip for each 100,000 keys: Unknown for
+// all unless the filter is there and whole. It returns an error where the server cannot be asked, or has something else
+// at the key; the verdicts from there on are Unknown then.
 func (m *module) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byte) ([]guard.Verdict, error) {
 	for len(keys) > 0 {
 		n := min(len(keys), maxKeys)
@@ -128,9 +128,9 @@ const notFound = "ERR not found" // of NOCREATE
 // maxJournal is how long the journal of a Push may get before the Push is ended instead.
 const maxJournal = 64 << 20
 
-// insert adds keys with command, which takes NOCREATE and ITEMS, to the filter and to the one that is being built, in one
-// round trip for each maxKeys keys. While a Push uploads a filter there is none to add to yet: then a second round trip puts the keys into its
-// journal, which the Push adds at its end.
+// insert adds keys with command, which takes NOCREATE and ITEMS, to the filter and to the one that is being built, in
+// one round trip for each maxKeys keys. While a Push uploads a filter there is none to add to yet: then a second round
+// trip puts the keys into its journal, which the Push adds at its end.
 func (m *module) insert(ctx context.Context, command string, keys [][]byte) (answers []int64, err error) {
 	for err == nil && len(keys) > 0 {
 		n := min(len(keys), maxKeys)
@@ -183,8 +183,8 @@ func (m *module) insertAtOnce(ctx context.Context, command string, keys [][]byte
 	}
 }
 
-// unmark takes the marker away if there is no filter, and reports whether that is so: one that comes back later, from a backup or under
-// its old name, lacks what is added now.
+// unmark takes the marker away if there is no filter, and reports whether that is so: one that comes back later, from a
+// backup or under its old name, lacks what is added now.
 func (m *module) unmark(ctx context.Context) (gone bool, err error) {
 	err = m.client.Watch(ctx, func(tx *redis.Tx) error {
 		n, err := tx.Exists(ctx, m.key).Result()

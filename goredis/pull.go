@@ -13,12 +13,12 @@ import (
 
 // PullOptions are for Pull. The zero value is fit for use.
 type PullOptions struct {
-	// Unmarked takes a filter that nobody has marked as whole. What it lacks the copy calls absent; and if it is replaced by one of the same size in
-	// the middle of the pull, the copy is neither.
+	// Unmarked takes a filter that nobody has marked as whole. What it lacks the copy calls absent; and if it is replaced
+	// by one of the same size in the middle of the pull, the copy is neither.
 	Unmarked bool
 
-	// Progress, if not nil, is called after each chunk with the bytes that have come and the bytes that there are. When the pull
-	// has to begin again, so do the bytes.
+	// Progress, if not nil, is called after each chunk with the bytes that have come and the bytes that there are. When
+	// the pull has to begin again, so do the bytes.
 	Progress func(done, total uint64)
 
 	// Attempts is how often a request is sent that fails for want of a connection, with growing pauses of up to 2 s: 10 by
@@ -171,10 +171,11 @@ func (m *module) size(ctx context.Context, o *PullOptions) uint64 {
 	return uint64(m.client.CFInfo(ctx, m.key).Val().Size)
 }
 
-// Pull returns a copy of the whole filter, which has every key that was added before Pull was called, and perhaps some that came later. Chunks are
-// as large as the server makes them, 16 MiB at most. On a broken connection the pull goes on where it was. If the filter
-// grows by a link meanwhile, or is replaced, it begins again, and after 20 times returns [ErrChanging]. The error wraps
-// [ErrUnknown] if the filter is not there or not whole. The copy is for one goroutine: see bloom.NewLocked.
+// Pull returns a copy of the whole filter, which has every key that was added before Pull was called, and perhaps
+// some that came later. Chunks are as large as the server makes them, 16 MiB at most. On a broken connection the
+// pull goes on where it was. If the filter grows by a link meanwhile, or is replaced, it begins again, and after
+// 20 times returns [ErrChanging]. The error wraps [ErrUnknown] if the filter is not there or not whole. The copy
+// is for one goroutine: see bloom.NewLocked.
 func (f *Filter) Pull(ctx context.Context, o PullOptions) (filter *bloom.Scalable, err error) {
 	filter, _, err = f.pull(ctx, o)
 	return filter, err
@@ -191,8 +192,8 @@ func (f *Filter) pull(ctx context.Context, o PullOptions) (filter *bloom.Scalabl
 				return err
 			}
 		}
-		// A link that was made meanwhile shows as bytes past the end of the dump. One that came after them has only keys that came after the
-		// pull had begun.
+		// A link that was made meanwhile shows as bytes past the end of the dump. One that came after them has only
+		// keys that came after the pull had begun.
 		var err error
 		stamp = d.stamp()
 		if filter, err = loader.Finish(); errors.Is(err, bloom.ErrIncomplete) {
@@ -203,10 +204,10 @@ func (f *Filter) pull(ctx context.Context, o PullOptions) (filter *bloom.Scalabl
 	return filter, stamp, err
 }
 
-// Pull returns a copy of the whole filter as it was at one moment after Pull was called. Keys move when others are added, so a copy in parts is of use only
-// if nothing was written meanwhile. If something was, the whole filter is read again in one transaction, which holds up the server
-// for as long as it takes to copy the filter, and takes the memory of the filter there and here. On a broken connection the pull begins
-// again. Errors are those of [Filter.Pull].
+// Pull returns a copy of the whole filter as it was at one moment after Pull was called. Keys move when others are
+// added, so a copy in parts is of use only if nothing was written meanwhile. If something was, the whole filter is read
+// again in one transaction, which holds up the server for as long as it takes to copy the filter, and takes the memory
+// of the filter there and here. On a broken connection the pull begins again. Errors are those of [Filter.Pull].
 func (c *Cuckoo) Pull(ctx context.Context, o PullOptions) (filter *bloom.Cuckoo, err error) {
 	t := &retrier{o.Attempts}
 	var cursors []int64 // of the last copy in parts
@@ -288,10 +289,11 @@ func (c *Cuckoo) empty(ctx context.Context) (*bloom.Cuckoo, error) {
 		bloom.WithBucketSize(int(info.BucketSize)), bloom.WithMaxIterations(int(info.MaxIteration)), bloom.WithGrowth(int(info.ExpansionRate)))
 }
 
-// Pull returns a copy of the whole bitmap, which has every key that was added before Pull was called, and perhaps some that came later. It reads
-// 4 MiB at a time. On a broken connection the pull goes on where it was; if the bitmap is replaced meanwhile, it begins again, and after 20 times
-// returns [ErrChanging]. The error wraps [ErrUnknown] if the bitmap is not there or not whole. It takes twice the memory
-// of the bitmap. The copy is for one goroutine; its method Concurrent makes one for many.
+// Pull returns a copy of the whole bitmap, which has every key that was added before Pull was called, and perhaps
+// some that came later. It reads 4 MiB at a time. On a broken connection the pull goes on where it was; if the
+// bitmap is replaced meanwhile, it begins again, and after 20 times returns [ErrChanging]. The error wraps
+// [ErrUnknown] if the bitmap is not there or not whole. It takes twice the memory of the bitmap. The copy is for one
+// goroutine; its method Concurrent makes one for many.
 func (b *Bitmap) Pull(ctx context.Context, o PullOptions) (*bloom.Filter, error) {
 	t := &retrier{o.Attempts}
 	var data []byte

@@ -14,8 +14,8 @@ import (
 
 // PushOptions are for Push and PushFrom. The zero value is fit for use.
 type PushOptions struct {
-	// Unconfirmed leaves the filter without its marker, so that lookups answer Unknown, until Confirm is called: for a filter to which keys must be
-	// added yet that other processes created.
+	// Unconfirmed leaves the filter without its marker, so that lookups answer Unknown, until Confirm is called: for a
+	// filter to which keys must be added yet that other processes created.
 	Unconfirmed bool
 
 	// Progress, if not nil, is called after each chunk with the bytes that have been sent and the bytes that there are.
@@ -59,8 +59,8 @@ func (r *remote) limits(ctx context.Context) (bulk, memory uint64, err error) {
 	return bulk, memory, nil
 }
 
-// fits returns an error that wraps bloom.ErrTooLarge unless the server takes a filter of so many bytes, with strings as large as
-// largest.
+// fits returns an error that wraps bloom.ErrTooLarge unless the server takes a filter of so many
+// bytes, with strings as large as largest.
 func (r *remote) fits(ctx context.Context, size, largest uint64) error {
 	bulk, memory, err := r.limits(ctx)
 	switch {
@@ -74,23 +74,24 @@ func (r *remote) fits(ctx context.Context, size, largest uint64) error {
 	return nil
 }
 
-// Push puts f in the place of the filter at the key, and marks it as whole. f must not change meanwhile, and must have every key that was
-// added anywhere before Push was called: for a filter that others add to, use PushFrom.
+// Push puts f in the place of the filter at the key, and marks it as whole. f must not change meanwhile, and must have
+// every key that was added anywhere before Push was called: for a filter that others add to, use PushFrom.
 //
 // The size is checked before anything is written. The chunks go to a second key in the same slot; keys that are
-// added meanwhile, by this package, go into a journal and are added at the end; then one RENAME puts the new filter in its
-// place. Lookups answer from the old filter meanwhile, and Unknown for the time of some round trips at the end. On a
-// broken connection the push goes on where it was. On error the old filter stays, unless the error came in those last round trips: then
-// the new one is there, and Unknown. [ErrSuperseded] says that another push
-// or rebuild began, or that the server lost what had been sent, or may have, in a restart or a failover.
+// added meanwhile, by this package, go into a journal and are added at the end; then one RENAME puts the new filter in
+// its place. Lookups answer from the old filter meanwhile, and Unknown for the time of some round trips at the end. On
+// a broken connection the push goes on where it was. On error the old filter stays, unless the error came in those last
+// round trips: then the new one is there, and Unknown. [ErrSuperseded] says that another push or rebuild began, or that
+// the server lost what had been sent, or may have, in a restart or a failover.
 //
-// The error wraps bloom.ErrMismatch if f is not in the RedisBloom scheme, and bloom.ErrTooLarge if it has no place on the server.
+// The error wraps bloom.ErrMismatch if f is not in the RedisBloom scheme, and bloom.ErrTooLarge if it has no place on
+// the server.
 func (f *Filter) Push(ctx context.Context, filter *bloom.Scalable, o PushOptions) error {
 	return f.PushFrom(ctx, func(context.Context) (*bloom.Scalable, error) { return filter, nil }, o)
 }
 
-// PushFrom is [Filter.Push] of the filter that source returns. source is called when the journal is open, so that a copy
-// made in it of a filter to which all keys are added, and the journal, have all of them.
+// PushFrom is [Filter.Push] of the filter that source returns. source is called when the journal is open, so that a
+// copy made in it of a filter to which all keys are added, and the journal, have all of them.
 func (f *Filter) PushFrom(ctx context.Context, source func(context.Context) (*bloom.Scalable, error), o PushOptions) error {
 	return f.push(ctx, o, "BF.INSERT", func(ctx context.Context) (*dump, error) {
 		s, err := source(ctx)
@@ -301,13 +302,14 @@ func (j *journal) replay(ctx context.Context, t *retrier, key string) error {
 }
 
 // Push puts f in the place of the bitmap at the key, and marks it as whole. It is otherwise as [Filter.Push]; keys that
-// are added meanwhile go into the new bitmap at once. The error wraps bloom.ErrMismatch unless f has the parameters of b.
+// are added meanwhile go into the new bitmap at once. The error wraps bloom.ErrMismatch unless f has the parameters of
+// b.
 func (b *Bitmap) Push(ctx context.Context, f *bloom.Filter, o PushOptions) error {
 	return b.PushFrom(ctx, func(context.Context) (*bloom.Filter, error) { return f, nil }, o)
 }
 
-// PushFrom is [Bitmap.Push] of the filter that source returns. source is called when adds go into the new bitmap too, so that a
-// copy made in it of a filter to which all keys are added, and what was added meanwhile, have all of them.
+// PushFrom is [Bitmap.Push] of the filter that source returns. source is called when adds go into the new bitmap too,
+// so that a copy made in it of a filter to which all keys are added, and what was added meanwhile, have all of them.
 func (b *Bitmap) PushFrom(ctx context.Context, source func(context.Context) (*bloom.Filter, error), o PushOptions) (err error) {
 	t := &retrier{o.Attempts}
 	if err := t.do(ctx, func() error { return b.fits(ctx, b.bytes(), b.bytes()) }); err != nil {

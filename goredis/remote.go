@@ -31,8 +31,9 @@ var (
 	// ErrExists says that there is a filter already.
 	ErrExists = errors.New("goredis: the key exists")
 
-	// ErrSuperseded says that a later Rebuild, Push, Abort or Drop ended this one, or an add that cannot go to both filters (the new one
-	// is full, or has other parameters), or that what it was writing got lost, or may be, by a restart or a failover.
+	// ErrSuperseded says that a later Rebuild, Push, Abort or Drop ended this one, or an add that cannot
+	// go to both filters (the new one is full, or has other parameters), or that what it was writing got
+	// lost, or may be, by a restart or a failover.
 	ErrSuperseded = errors.New("goredis: superseded, or lost, while it was being written")
 
 	// ErrChanging says that a filter changed so much while it was pulled that no whole copy could be had.
@@ -42,8 +43,9 @@ var (
 // Options are the options that all filters have.
 type Options struct {
 	// Durable says that the servers never lose a write that they acknowledged: they do not evict, append every write
-	// to disk before they reply (appendfsync always), and no failover goes to a replica that lacks writes. Then a restart, a failover or a
-	// move to another node of a cluster does not make the filter Unknown. Without it, it does, until Confirm, Rebuild or Push.
+	// to disk before they reply (appendfsync always), and no failover goes to a replica that lacks writes. Then
+	// a restart, a failover or a move to another node of a cluster does not make the filter Unknown. Without it,
+	// it does, until Confirm, Rebuild or Push.
 	Durable bool
 }
 
@@ -58,8 +60,8 @@ type remote struct {
 
 // kind is what differs.
 type kind interface {
-	// probe queues commands that show whether a filter is at key. After they ran, present tells that, and size is a number that does not
-	// fall as long as the filter is the same one.
+	// probe queues commands that show whether a filter is at key. After they ran, present tells that, and size is a number
+	// that does not fall as long as the filter is the same one.
 	probe(ctx context.Context, p redis.Pipeliner, key string) (answer func() (present bool, size uint64, err error))
 }
 
@@ -203,8 +205,8 @@ func (s *sight) found() (size uint64, history string, err error) {
 	return size, history, err
 }
 
-// judge returns the marker, and nil if the filter is whole. The error wraps ErrUnknown if it is not, and bloom.ErrMismatch
-// if others use it with other parameters.
+// judge returns the marker, and nil if the filter is whole. The error wraps ErrUnknown if it is not, and
+// bloom.ErrMismatch if others use it with other parameters.
 func (s *sight) judge() (marker, error) {
 	text, err := s.gen.Result()
 	if err != nil && err != redis.Nil {
@@ -307,8 +309,8 @@ func (r *remote) txError(cmds []redis.Cmder, err error) error {
 	return nil
 }
 
-// Ready returns nil if lookups answer Absent and Maybe, and otherwise why they answer Unknown. It takes one round trip. The
-// error wraps [ErrUnknown], or is one that lookups return too.
+// Ready returns nil if lookups answer Absent and Maybe, and otherwise why they answer Unknown. It takes one round trip.
+// The error wraps [ErrUnknown], or is one that lookups return too.
 func (r *remote) Ready(ctx context.Context) error {
 	_, err := r.look(ctx)
 	return err
@@ -324,8 +326,8 @@ func (r *remote) look(ctx context.Context) (marker, error) {
 
 // Confirm marks the filter as whole: the caller knows that it has every key up to now. That is so after a restart or a
 // failover once the keys have been added again that may have been lost (guard.Guard.CatchUp), and for a filter that was
-// made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, and [ErrSuperseded] while a Rebuild or Push
-// is about to finish.
+// made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, and [ErrSuperseded]
+// while a Rebuild or Push is about to finish.
 func (r *remote) Confirm(ctx context.Context) error { return r.confirm(ctx, "") }
 
 // confirm marks the filter, if the server's history is the one given, or none is given.
@@ -378,8 +380,8 @@ func (r *remote) Drop(ctx context.Context) error {
 	return r.client.Del(ctx, r.gen, r.key, r.next, r.load, r.log, r.build).Err()
 }
 
-// Abort ends a Rebuild or Push, wherever it runs, and deletes what it has written. The filter in use stays as it is. Call it to
-// clean up after a process that died in one; until then every add goes to both filters.
+// Abort ends a Rebuild or Push, wherever it runs, and deletes what it has written. The filter in use stays as it is.
+// Call it to clean up after a process that died in one; until then every add goes to both filters.
 func (r *remote) Abort(ctx context.Context) error {
 	return r.abort(ctx, r.client).Err()
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// Rolling is a filter in Redis that forgets by itself, a bucket of time at a time, as rolling.Rotating does in a process: keys go into the
-// bucket of the present span, a key is contained while any bucket that has it is live, and a bucket is deleted as a whole. It needs no
-// module: a bucket is a bitmap, and every call a script and one round trip. A key is remembered for more than Span·(Keep−1) and
-// at most Span·Keep from the moment at which it was added last, by the clock of the server. When that is set back,
-// keys go into the latest bucket that there is.
+// Rolling is a filter in Redis that forgets by itself, a bucket of time at a time, as rolling.Rotating does in a
+// process: keys go into the bucket of the present span, a key is contained while any bucket that has it is live, and a
+// bucket is deleted as a whole. It needs no module: a bucket is a bitmap, and every call a script and one round trip. A
+// key is remembered for more than Span·(Keep−1) and at most Span·Keep from the moment at which it was added last, by
+// the clock of the server. When that is set back, keys go into the latest bucket that there is.
 //
-// The key itself holds the list of buckets, and each bucket is at a key with the time of its beginning behind it, such as
-// "{seen}~1700000000000". Those expire by themselves too. It heals by itself: where buckets were lost, or
-// a restart or a failover may have lost writes, the answer for keys that are in no bucket is Unknown, until all that
-// was lost would be forgotten by then anyway: Span·Keep after the next add.
+// The key itself holds the list of buckets, and each bucket is at a key with the time of its beginning behind it, such
+// as "{seen}~1700000000000". Those expire by themselves too. It heals by itself: where buckets were lost, or a restart
+// or a failover may have lost writes, the answer for keys that are in no bucket is Unknown, until all that was lost
+// would be forgotten by then anyway: Span·Keep after the next add.
 //
 // It fits guard.Options.Filter, with which rows are to be remembered for a time only.
 type Rolling struct {
@@ -45,8 +45,8 @@ type RollingOptions struct {
 	Options
 }
 
-// NewRolling returns the filter at key. It sends nothing. The error wraps bloom.ErrInvalid for bad parameters, and bloom.ErrTooLarge
-// for a bucket that no Redis string holds.
+// NewRolling returns the filter at key. It sends nothing. The error wraps bloom.ErrInvalid for bad parameters, and
+// bloom.ErrTooLarge for a bucket that no Redis string holds.
 func NewRolling(client redis.UniversalClient, key string, o RollingOptions) (*Rolling, error) {
 	if o.Span < time.Millisecond || o.Span%time.Millisecond != 0 || o.Keep < 2 || o.Keep > 1000 {
 		return nil, fmt.Errorf("%w: Span is %v, want whole milliseconds, and Keep %d, want 2 … 1000", bloom.ErrInvalid, o.Span, o.Keep)
@@ -59,8 +59,9 @@ func NewRolling(client redis.UniversalClient, key string, o RollingOptions) (*Ro
 	return &Rolling{b, o, func() string { return "" }}, nil
 }
 
-// luaRolling reads the list: "shape history since first,second,…". Since is the time from which on the buckets have all keys, 0 for
-// always. Arguments as in scriptContains, then now, span, keep and the beginning of bucket keys before the positions.
+// luaRolling reads the list: "shape history since first,second,…". Since is the time from which on the
+// buckets have all keys, 0 for always. Arguments as in scriptContains, then now, span, keep and the
+// beginning of bucket keys before the positions.
 const luaRolling = `
 local shape, bytes, durable, k, now, span, keep, prefix =
   ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
@@ -112,7 +113,8 @@ local whole = master and not lost and since <= oldest
 local out = {}
 `
 
-// Replies with + and a digit a key, 1 for what is contained, 0 for what is not, and ? for what is in no bucket while buckets are lacking.
+// Replies with + and a digit a key, 1 for what is contained, 0 for what is not, and ? for what is in no bucket while
+// buckets are lacking.
 var scriptRollingContains = newScript(luaRolling + `
 for first = 9, #ARGV, k do
   local answer = contained(first)
@@ -154,9 +156,9 @@ return '+' .. table.concat(out)
 // Key returns the key of the filter.
 func (r *Rolling) Key() string { return r.bitmap.key }
 
-// Start makes an empty filter in the place of what there is, which answers Absent at once: nothing was seen before it returns. Without it, the filter begins with
-// the first add, and answers Unknown until that is Span·Keep ago. It returns an error that wraps [ErrWrongType], and does nothing, if the key
-// holds something else.
+// Start makes an empty filter in the place of what there is, which answers Absent at once: nothing was seen before it
+// returns. Without it, the filter begins with the first add, and answers Unknown until that is Span·Keep ago. It
+// returns an error that wraps [ErrWrongType], and does nothing, if the key holds something else.
 func (r *Rolling) Start(ctx context.Context) error {
 	history, err := r.bitmap.history(ctx)
 	if err != nil {
@@ -233,16 +235,17 @@ func (r *Rolling) ask(ctx context.Context, dst []guard.Verdict, s *script, keys 
 	return dst, nil
 }
 
-// Verdicts appends one verdict a key to dst, in one round trip: Maybe for what a live bucket has; Absent for what is in none, if the
-// buckets have all keys that were added since the oldest of them began; Unknown otherwise. Errors are as in [Bitmap.Verdicts].
+// Verdicts appends one verdict a key to dst, in one round trip: Maybe for what a live bucket has; Absent for
+// what is in none, if the buckets have all keys that were added since the oldest of them began; Unknown
+// otherwise. Errors are as in [Bitmap.Verdicts].
 func (r *Rolling) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byte) ([]guard.Verdict, error) {
 	return r.ask(ctx, dst, scriptRollingContains, keys, false)
 }
 
-// Add adds keys to the bucket of the present span and appends to dst what [Rolling.Verdicts] would have answered for each just before. Of processes
-// that add a new key at the same time, one alone is answered Absent. The first add of a span makes the bucket and deletes those that
-// are over. On error keys may have been added: the client does not send an add again, whatever its MaxRetries is, since the answer to the second would
-// be Maybe for a key that nobody had seen.
+// Add adds keys to the bucket of the present span and appends to dst what [Rolling.Verdicts] would have answered for
+// each just before. Of processes that add a new key at the same time, one alone is answered Absent. The first add of a
+// span makes the bucket and deletes those that are over. On error keys may have been added: the client does not send an
+// add again, whatever its MaxRetries is, since the answer to the second would be Maybe for a key that nobody had seen.
 func (r *Rolling) Add(ctx context.Context, dst []guard.Verdict, keys ...[]byte) ([]guard.Verdict, error) {
 	return r.ask(ctx, dst, scriptRollingAdd, keys, true)
 }
@@ -253,7 +256,8 @@ func (r *Rolling) AddKeys(ctx context.Context, keys [][]byte) error {
 	return err
 }
 
-// Buckets returns when each bucket that is listed began, oldest first. Those whose time is over are listed until the next add.
+// Buckets returns when each bucket that is listed began, oldest first. Those whose time is over are listed until the
+// next add.
 func (r *Rolling) Buckets(ctx context.Context) ([]time.Time, error) {
 	starts, err := r.starts(ctx)
 	var times []time.Time

@@ -136,7 +136,8 @@ func TestRollingLoss(t *testing.T) {
 	}
 }
 
-// Against a model, over many spans: what was added in the last Span·(Keep−1) is found, and what is older than Span·Keep is not.
+// Against a model, over many spans: what was added in the last Span·(Keep−1) is found, and what is older than Span·Keep
+// is not.
 func TestRollingModel(t *testing.T) {
 	client, ctx := plain(t), t.Context()
 	r, now := newTestRolling(t, client)

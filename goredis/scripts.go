@@ -55,10 +55,10 @@ end
 return table.concat(out)
 `)
 
-// Keys: filter, marker, the filter that is being built, who builds it. Arguments as above. Bits are set in every filter that is there, and
-// the digit says whether that changed the first; - instead of + says that the first is not there. Then its marker is
-// taken away: a filter that comes back later, from a backup or under its old name, lacks what is added now. One that is being built by other
-// parameters would lack it too, so its builder must not finish.
+// Keys: filter, marker, the filter that is being built, who builds it. Arguments as above. Bits are set in every filter
+// that is there, and the digit says whether that changed the first; - instead of + says that the first is not there.
+// Then its marker is taken away: a filter that comes back later, from a backup or under its old name, lacks what is
+// added now. One that is being built by other parameters would lack it too, so its builder must not finish.
 var scriptAdd = newScript(`
 local k = tonumber(ARGV[4])
 local there = string.match(redis.call('GET', KEYS[2]) or '', '^[01] (%S+)')
@@ -85,7 +85,8 @@ end
 return table.concat(out)
 `)
 
-// Keys: a string that is to be zeros, marker. Arguments: its last byte, the marker of one that is not whole. Replies 0 if the key exists, and 1.
+// Keys: a string that is to be zeros, marker. Arguments: its last byte, the marker of one that is not
+// whole. Replies 0 if the key exists, and 1.
 var scriptReserve = newScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('SET', KEYS[2], ARGV[2])
@@ -100,8 +101,8 @@ if bytes > 0 and bytes * 8 <= last then redis.call('SETBIT', KEYS[1], last, 0) e
 return 1
 `)
 
-// Keys: the filter that is being built, who builds it, two keys for work. Arguments: the builder, bytes, offset, chunk. The chunk's bits are
-// added to those that are there, which other processes may have set meanwhile.
+// Keys: the filter that is being built, who builds it, two keys for work. Arguments: the builder, bytes, offset, chunk.
+// The chunk's bits are added to those that are there, which other processes may have set meanwhile.
 var scriptMerge = newScript(`
 local key, a, b, at, chunk = KEYS[1], KEYS[3], KEYS[4], tonumber(ARGV[3]), ARGV[4]
 if redis.call('GET', KEYS[2]) ~= ARGV[1] or redis.call('STRLEN', key) ~= tonumber(ARGV[2]) then return '-superseded' end
@@ -116,8 +117,8 @@ redis.call('SETRANGE', key, at, chunk)
 return '+'
 `)
 
-// run calls a script once for each list of arguments, all in one round trip, and returns the replies. If the client must not send
-// it again when a reply is lost, it is final.
+// run calls a script once for each list of arguments, all in one round trip, and returns the replies. If the client
+// must not send it again when a reply is lost, it is final.
 func run(ctx context.Context, client redis.UniversalClient, s *script, keys []string, calls [][]any, final bool) ([]string, error) {
 	replies := make([]string, len(calls))
 	todo := make([]int, len(calls))

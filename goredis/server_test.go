@@ -40,7 +40,8 @@ func startRedis(t testing.TB, args ...string) *server {
 	}
 	s := &server{t: t, args: append([]string{path, "--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0", "--dir", t.TempDir()}, args...)}
 	for range 100 {
-		// Not among those that systems give to clients, so that it is there for a restart too; nor is that of the cluster's bus, 10,000 above.
+		// Not among those that systems give to clients, so that it is there for a restart too; nor is
+		// that of the cluster's bus, 10,000 above.
 		s.port = 10_000 + rand.IntN(12_000)
 		ln, err := net.Listen("tcp", s.addr())
 		if err != nil {
@@ -162,7 +163,8 @@ func modded(t testing.TB, change ...func(*redis.Options)) *redis.Client {
 	return connect(t, bloomdtest.Start(t).Addr(), change...)
 }
 
-// hook is one of a client: it is called with each request, a command or several that are sent together, in the place of send.
+// hook is one of a client: it is called with each request, a command or several that are sent together, in the place of
+// send.
 type hook func(cmds []redis.Cmder, send func() error) error
 
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -17,8 +17,8 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// A rebuild, a push, and a pull end at each of their requests, by a context that is cancelled, and by a server that is out of
-// reach from then on: what is there answers for all old keys, or not at all, and works again afterwards.
+// A rebuild, a push, and a pull end at each of their requests, by a context that is cancelled, and by a server that is
+// out of reach from then on: what is there answers for all old keys, or not at all, and works again afterwards.
 func TestEndsAtEachStep(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, f tested) {
 		old, keys := keysUpTo(300), keysUpTo(1500)
@@ -99,7 +99,8 @@ func requireNever(t testing.TB, f guard.Filter, never guard.Verdict, keys [][]by
 	}
 }
 
-// The server comes back in the middle of a push or a rebuild, as it was some requests before: what it lost is not taken for there.
+// The server comes back in the middle of a push or a rebuild, as it was some requests before: what it lost is not taken
+// for there.
 func TestSetBackDuringBuild(t *testing.T) {
 	s, ctx := startRedis(t), t.Context()
 	client := s.client(func(o *redis.Options) { o.MaxRetries = -1 })
@@ -151,7 +152,8 @@ func TestSetBackDuringBuild(t *testing.T) {
 	}
 }
 
-// There is no filter, one is being pushed, and the reply to an add breaks off where it would say so: the add does not count as done.
+// There is no filter, one is being pushed, and the reply to an add breaks off where it would say so: the add does not
+// count as done.
 func TestReplyBreaksOff(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, f tested) {
 		if isBitmap(f) {
@@ -199,7 +201,8 @@ func TestJournalLost(t *testing.T) {
 	})
 }
 
-// A bitmap is rebuilt with other parameters while processes that have the old ones add to it: what they add is not lost.
+// A bitmap is rebuilt with other parameters while processes that have the old ones add to it: what they add is not
+// lost.
 func TestOtherParametersDuringRebuild(t *testing.T) {
 	client, ctx, key := plain(t), t.Context(), freshKey()
 	old, err := NewBitmap(client, key, BitmapOptions{Bits: 20_000, Hashes: 5})

@@ -14,16 +14,18 @@ import (
 	"github.com/redbloom-go/bloom/guard"
 )
 
-// Sync answers from a copy of a filter in Redis that it keeps in the memory of this process: in nanoseconds, and also while
-// Redis is down. Keys go to both. Refresh replaces the copy by a new one, in one step; Run does so in an interval.
+// Sync answers from a copy of a filter in Redis that it keeps in the memory of this process: in
+// nanoseconds, and also while Redis is down. Keys go to both. Refresh replaces the copy by a new one,
+// in one step; Run does so in an interval.
 //
-// What it cannot know is what other processes have added since the last refresh began: it calls those keys Absent. Status
-// tells how old that makes the answers, MaxStale bounds it, and for rows of other processes that are asked for right away there
-// are Options.Fresh and Guard.CatchUp of package guard.
+// What it cannot know is what other processes have added since the last refresh began: it calls those keys Absent.
+// Status tells how old that makes the answers, MaxStale bounds it, and for rows of other processes that are asked for
+// right away there are Options.Fresh and Guard.CatchUp of package guard.
 //
-// A copy is only ever replaced by one of a filter that is whole. If the filter in Redis is lost, the copy stays, and Refresh
-// returns an error that wraps [ErrUnknown] until there is one again. Keys that Redis did not take, since it was out of reach or the filter was
-// not there, stay in the copy and are sent again by the next Refresh, which does not replace the copy before.
+// A copy is only ever replaced by one of a filter that is whole. If the filter in Redis is lost, the copy stays,
+// and Refresh returns an error that wraps [ErrUnknown] until there is one again. Keys that Redis did not take,
+// since it was out of reach or the filter was not there, stay in the copy and are sent again by the next
+// Refresh, which does not replace the copy before.
 //
 // It fits guard.Options.Filter. Make one with [NewSync].
 type Sync struct {
@@ -65,15 +67,16 @@ type local interface {
 
 // SyncOptions are for [NewSync]. The zero value is fit for use.
 type SyncOptions struct {
-	// Every is the interval of Run, 1 minute by default. A tenth of it is chance, so that processes do not pull all at once.
+	// Every is the interval of Run, 1 minute by default. A tenth of it is chance, so that processes do not pull all at
+	// once.
 	Every time.Duration
 
 	// MaxStale is the age of the copy from which on it answers Unknown in the place of Absent. By default there is no such
 	// age: it goes on answering from what it has.
 	MaxStale time.Duration
 
-	// MaxUnsent bounds the keys that are kept for Redis while it is out of reach, 1,048,576 by default. Beyond that AddKeys
-	// does not keep them: they are in the copy until it is replaced.
+	// MaxUnsent bounds the keys that are kept for Redis while it is out of reach, 1,048,576 by default. Beyond that
+	// AddKeys does not keep them: they are in the copy until it is replaced.
 	MaxUnsent int
 
 	// Pull is for the pulls.
@@ -96,8 +99,8 @@ type Status struct {
 	Unsent     int           // keys that Redis has not
 }
 
-// NewSync returns a Sync without a copy, which answers Unknown until Refresh or Run has made one. It sends nothing. It returns an error that
-// wraps bloom.ErrInvalid for a nil source or a negative duration.
+// NewSync returns a Sync without a copy, which answers Unknown until Refresh or Run has made one. It sends nothing. It
+// returns an error that wraps bloom.ErrInvalid for a nil source or a negative duration.
 func NewSync(source Source, o SyncOptions) (*Sync, error) {
 	if source == nil || o.Every < 0 || o.MaxStale < 0 || o.MaxUnsent < 0 {
 		return nil, fmt.Errorf("%w: source %v, Every %v, MaxStale %v, MaxUnsent %d", bloom.ErrInvalid, source, o.Every, o.MaxStale, o.MaxUnsent)
@@ -146,8 +149,8 @@ func (s *Sync) stale(c *replica) bool {
 	return s.o.MaxStale > 0 && time.Since(c.completeAt) > s.o.MaxStale
 }
 
-// AddKeys adds keys to the filter in Redis, in one round trip, and then to the copy. It returns the error of Redis, but adds to the
-// copy all the same. If there is no filter in Redis, it returns nil, as every filter for a guard does.
+// AddKeys adds keys to the filter in Redis, in one round trip, and then to the copy. It returns the error of Redis, but
+// adds to the copy all the same. If there is no filter in Redis, it returns nil, as every filter for a guard does.
 func (s *Sync) AddKeys(ctx context.Context, keys [][]byte) error {
 	stored, err := s.source.store(ctx, keys)
 	s.mu.Lock()
@@ -178,9 +181,9 @@ func appendClones(dst, keys [][]byte) [][]byte {
 	return dst
 }
 
-// Refresh sends the keys that Redis has not taken yet, and replaces the copy by a new one. If the filter in Redis has not changed,
-// which can be seen of a [Filter] that is marked only, it keeps the copy. On error it keeps the copy. One Refresh waits for another, as
-// long as ctx lasts.
+// Refresh sends the keys that Redis has not taken yet, and replaces the copy by a new one. If the filter in Redis has
+// not changed, which can be seen of a [Filter] that is marked only, it keeps the copy. On error it keeps the copy. One
+// Refresh waits for another, as long as ctx lasts.
 func (s *Sync) Refresh(ctx context.Context) error {
 	select {
 	case s.refreshing <- struct{}{}:
@@ -258,8 +261,8 @@ func (s *Sync) sendUnsent(ctx context.Context) error {
 	}
 }
 
-// Run calls Refresh now, and then in the interval, until ctx ends; it returns the error of ctx. After a failure it waits for a
-// second only, then two, four, up to the interval.
+// Run calls Refresh now, and then in the interval, until ctx ends; it returns the error of ctx. After a failure it
+// waits for a second only, then two, four, up to the interval.
 func (s *Sync) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		wait := s.o.Every - time.Duration(rand.Float64()*0.1*float64(s.o.Every))
@@ -317,7 +320,8 @@ func (l localBitmap) verdicts(dst []guard.Verdict, keys [][]byte) []guard.Verdic
 	return dst
 }
 
-// copy does not copy where the header, which counts every add that changed a bit, is the same. Without a marker it could be that of another filter.
+// copy does not copy where the header, which counts every add that changed a bit, is the same. Without a
+// marker it could be that of another filter.
 func (f *Filter) copy(ctx context.Context, o PullOptions, last *replica) (*replica, error) {
 	if last != nil && !o.Unmarked {
 		stamp, err := f.stamp(ctx)

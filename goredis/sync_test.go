@@ -119,8 +119,8 @@ func TestSyncWithoutRedis(t *testing.T) {
 	requireVerdicts(t, b, guard.Maybe, keyRange(600, 610))
 }
 
-// Two processes, 4 writers, refreshes all the time, the filter pushed and rebuilt and lost: a key that was acknowledged by a process is never absent
-// there, and in the other one after its next refresh.
+// Two processes, 4 writers, refreshes all the time, the filter pushed and rebuilt and lost: a key that was acknowledged
+// by a process is never absent there, and in the other one after its next refresh.
 func TestSyncUnderLoad(t *testing.T) {
 	each(t, func(t *testing.T, client *redis.Client, f tested) {
 		ctx, cancel := context.WithCancel(t.Context())
