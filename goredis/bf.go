@@ -86,6 +86,26 @@ func (f *Filter) AddKeys(ctx context.Context, keys [][]byte) error {
 	return err
 }
 
+// Key returns the key of the filter.
+func (f *Filter) Key() string { return f.remote.Key() }
+
+// Ready returns nil if lookups answer Absent and Maybe, and otherwise why they answer Unknown. It takes one round trip.
+// The error wraps [ErrUnknown], or is one that lookups return too.
+func (f *Filter) Ready(ctx context.Context) error { return f.remote.Ready(ctx) }
+
+// Confirm marks the filter as whole: the caller knows that it has every key up to now. That is so after a restart or a
+// failover once the keys have been added again that may have been lost (guard.Guard.CatchUp), and for a filter that was
+// made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, and [ErrSuperseded] while a
+// Rebuild or Push is about to finish.
+func (f *Filter) Confirm(ctx context.Context) error { return f.confirm(ctx, "") }
+
+// Drop deletes the filter and all that belongs to it, and ends a Rebuild or Push under way.
+func (f *Filter) Drop(ctx context.Context) error { return f.remote.Drop(ctx) }
+
+// Abort ends a Rebuild or Push, wherever it runs, and deletes what it has written. The filter in use stays as it is.
+// Call it to clean up after a process that died in one; until then every add goes to both filters.
+func (f *Filter) Abort(ctx context.Context) error { return f.remote.Abort(ctx) }
+
 func (f *Filter) store(ctx context.Context, keys [][]byte) (stored bool, err error) {
 	_, err = f.insert(ctx, "BF.INSERT", keys)
 	return ignoreUnknown(err)

@@ -237,11 +237,11 @@ func (b *Bitmap) Reserve(ctx context.Context) error {
 	return b.confirm(ctx, history)
 }
 
-// Confirm is as for the other filters. A string that is shorter than the bitmap, since nobody has set a bit
-// near its end yet, is lengthened by zeros.
+// Confirm is [Filter.Confirm]. A string that is shorter than the bitmap, since nobody has set a bit near its end yet,
+// is lengthened by zeros.
 func (b *Bitmap) Confirm(ctx context.Context) error {
 	if err := scriptLengthen.Run(ctx, b.client, []string{b.key}, b.bytes()).Err(); err != nil {
 		return b.explain(err)
 	}
-	return b.remote.Confirm(ctx)
+	return b.confirm(ctx, "")
 }

@@ -108,6 +108,21 @@ func (c *Cuckoo) AddKeys(ctx context.Context, keys [][]byte) error {
 	return err
 }
 
+// Key returns the key of the filter.
+func (c *Cuckoo) Key() string { return c.remote.Key() }
+
+// Ready is [Filter.Ready].
+func (c *Cuckoo) Ready(ctx context.Context) error { return c.remote.Ready(ctx) }
+
+// Confirm is [Filter.Confirm].
+func (c *Cuckoo) Confirm(ctx context.Context) error { return c.confirm(ctx, "") }
+
+// Drop is [Filter.Drop].
+func (c *Cuckoo) Drop(ctx context.Context) error { return c.remote.Drop(ctx) }
+
+// Abort is [Filter.Abort].
+func (c *Cuckoo) Abort(ctx context.Context) error { return c.remote.Abort(ctx) }
+
 func (c *Cuckoo) store(ctx context.Context, keys [][]byte) (stored bool, err error) {
 	_, err = c.insert(ctx, "CF.INSERTNX", keys)
 	return ignoreUnknown(err)

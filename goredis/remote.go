@@ -324,12 +324,6 @@ func (r *remote) look(ctx context.Context) (marker, error) {
 	return s.judge()
 }
 
-// Confirm marks the filter as whole: the caller knows that it has every key up to now. That is so after a restart or a
-// failover once the keys have been added again that may have been lost (guard.Guard.CatchUp), and for a filter that was
-// made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, and [ErrSuperseded]
-// while a Rebuild or Push is about to finish.
-func (r *remote) Confirm(ctx context.Context) error { return r.confirm(ctx, "") }
-
 // confirm marks the filter, if the server's history is the one given, or none is given.
 func (r *remote) confirm(ctx context.Context, history string) error {
 	return r.client.Watch(ctx, func(tx *redis.Tx) error {
