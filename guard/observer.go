@@ -43,17 +43,27 @@ type LoadEvent struct {
 
 // ThresholdEvent describes a filter that fills up.
 type ThresholdEvent struct {
-	Items, Capacity uint64
+	Items    uint64 // distinct keys that the filter holds, as in Stats.Items
+	Capacity uint64 // that it was made for
 }
 
 // NopObserver does nothing.
 type NopObserver struct{}
 
-func (NopObserver) Loaded(LoadEvent)         {} // does nothing
-func (NopObserver) Threshold(ThresholdEvent) {} // does nothing
-func (NopObserver) Rebuilt(Report, error)    {} // does nothing
-func (NopObserver) FalseNegative(any)        {} // does nothing
-func (NopObserver) Failed(string, error)     {} // does nothing
+// Loaded does nothing.
+func (NopObserver) Loaded(LoadEvent) {}
+
+// Threshold does nothing.
+func (NopObserver) Threshold(ThresholdEvent) {}
+
+// Rebuilt does nothing.
+func (NopObserver) Rebuilt(Report, error) {}
+
+// FalseNegative does nothing.
+func (NopObserver) FalseNegative(any) {}
+
+// Failed does nothing.
+func (NopObserver) Failed(string, error) {}
 
 // NewSlogObserver returns an [Observer] that logs: loads at debug level, those that failed and
 // failures of cache and filter as warnings, rebuilds as information, and what needs somebody to

@@ -103,8 +103,8 @@ type Stats struct {
 	Shared       uint64 // lookups that waited for a load another one had begun
 	Overloads    uint64 // loads refused for MaxLoads
 	NotStored    uint64 // loaded entries that were not cached, since a write had overtaken them
-	CacheErrors  uint64
-	FilterErrors uint64
+	CacheErrors  uint64 // times that the cache failed, to read or to write
+	FilterErrors uint64 // times that the filter failed, to answer or to take a key
 }
 
 // Stats reads all counters, one after the other, and every word of the filter: some 10 milliseconds
