@@ -285,6 +285,26 @@ func TestSaveInterval(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A save while a command waits for its turn does not count for what the command changes.
+func TestSaveBeforeCommand(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	s, c := start(t, func(c *bloomd.Config) { c.File, c.SaveInterval = file, time.Millisecond })
+	inside, leave := make(chan bool), make(chan bool)
+	go s.Engine().Exec(func(func(...[]byte) redisbloom.Reply) {
+		close(inside)
+		<-leave
+	})
+	<-inside
+	c.send(encode("BF.ADD", "b", "x"))
+	time.Sleep(30 * time.Millisecond) // for saves, of which there should be none
+	close(leave)
+	require.Equal(t, ":1\r\n", c.reply())
+	require.Eventually(t, func() bool {
+		loaded := redisbloom.New()
+		return loaded.Load(file) == nil && loaded.Len() == 1
+	}, patience, time.Millisecond)
+}
+
 // A damaged file is refused with a message, stays as it is, and nothing of it is loaded.
 func TestDamagedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")

@@ -139,15 +139,17 @@ func (c *conn) reject(s *serverCommand, text string) reply {
 
 // answer runs a command of the server or, where s is nil, of the engine, that has been checked.
 func (c *conn) answer(s *serverCommand, args [][]byte, engine do) reply {
-	if s == nil {
-		if c.SaveInterval > 0 && !c.dirty.Load() {
-			if d, ok := redisbloom.FindCommand(args[0]); ok && d.Write {
-				c.dirty.Store(true)
-			}
-		}
-		return engine(args...)
+	if s != nil {
+		return s.run(c, args, engine)
 	}
-	return s.run(c, args, engine)
+	r := engine(args...)
+	// After it: a save that came between would take what it has not changed yet for all that is to be saved.
+	if c.SaveInterval > 0 && !c.dirty.Load() {
+		if d, ok := redisbloom.FindCommand(args[0]); ok && d.Write {
+			c.dirty.Store(true)
+		}
+	}
+	return r
 }
 
 // check returns what is wrong with a command before it is run: a command of the engine, where s is nil.
