@@ -224,7 +224,7 @@ func (s *Server) admit(nc net.Conn) {
 }
 
 // Shutdown ends the server: it closes the listeners, lets every connection finish the commands that were read from it
-// and closes it, and then saves the keys if there is a file for them. It returns the error of that, or of ctx if
+// and closes it, and then saves the keys if there is a file for them. It returns the error of that, and of ctx if
 // connections did not end before; those are closed by force then, and the keys are saved all the same.
 func (s *Server) Shutdown(ctx context.Context) error { return s.end(ctx, true) }
 
@@ -270,7 +270,9 @@ func (s *Server) end(ctx context.Context, save bool) error {
 		<-done
 	}
 	if save && s.File != "" {
-		err = errors.Join(err, s.save())
+		if failed := s.save(); failed != nil {
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

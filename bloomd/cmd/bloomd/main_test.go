@@ -122,6 +122,22 @@ func TestRun(t *testing.T) {
 	require.NoError(t, stop())
 }
 
+// Keys that cannot be saved are an error, also where clients had to be disconnected before.
+func TestShutdownThatCannotSave(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	l, stop := started(t, "-file", filepath.Join(dir, "keys"), "-shutdown-timeout", "20ms")
+	conn := dial(t, l.addr(t))
+	conn.SetDeadline(time.Now().Add(patience))
+	const size = 24 << 20 // more than the system keeps of a reply
+	_, err := fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n%s\r\nGET big\r\n", size, strings.Repeat("x", size))
+	require.NoError(t, err)
+	_, err = io.CopyN(io.Discard, conn, 1000) // and no more
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir))
+	require.ErrorIs(t, stop(), os.ErrNotExist)
+}
+
 func TestWarnsOfOpenAddress(t *testing.T) {
 	l, stop := started(t, "-addr", "0.0.0.0:0")
 	l.addr(t)
@@ -172,13 +188,17 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, pool.AppendCertsFromPEM(text))
 
-	l, stop := started(t, "-tls-cert", cert, "-tls-key", key, "-command-timeout", "200ms")
+	l, stop := started(t, "-tls-cert", cert, "-tls-key", key)
 	addr := l.addr(t)
 	conn, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: pool})
 	require.NoError(t, err)
 	require.Equal(t, "+PONG", ask(t, conn, "PING"))
 	require.Equal(t, ":1", ask(t, conn, "BF.ADD b x"))
 	conn.Close()
+	require.NoError(t, stop())
+
+	l, stop = started(t, "-tls-cert", cert, "-tls-key", key, "-command-timeout", "200ms")
+	addr = l.addr(t)
 	plain := dial(t, addr) // no TLS: closed, and so is one that says nothing
 	plain.SetDeadline(time.Now().Add(patience))
 	plain.Write([]byte("PING\r\n"))
