@@ -89,8 +89,9 @@ func info(c *conn, args [][]byte, _ do) reply {
 			text.WriteString("\r\n")
 		}
 		fmt.Fprintf(&text, "# %s\r\n", section.name)
-		for i := 0; i < len(section.lines); i += 2 {
-			fmt.Fprintf(&text, "%v:%v\r\n", section.lines[i], section.lines[i+1])
+		lines := section.lines()
+		for i := 0; i < len(lines); i += 2 {
+			fmt.Fprintf(&text, "%v:%v\r\n", lines[i], lines[i+1])
 		}
 	}
 	return reply{Kind: redisbloom.Text, Str: text.String()}
@@ -98,43 +99,59 @@ func info(c *conn, args [][]byte, _ do) reply {
 
 type infoSection struct {
 	name  string
-	lines []any // names and values in turn
+	lines func() []any // names and values in turn; only called where the section is asked for
 }
 
 func (s *Server) sections() []infoSection {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	s.mu.Lock()
-	clients := len(s.conns)
-	s.mu.Unlock()
-	status := "ok"
-	if s.saveErr.Load() != nil {
-		status = "err"
-	}
-	keys := s.engine.Len()
-	keyspace := []any{"db0", fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", keys)}
-	if keys == 0 {
-		keyspace = nil
-	}
 	return []infoSection{
-		{"Server", []any{
-			"redis_version", redisVersion, "server_name", "bloomd", "redis_mode", "standalone", "os", runtime.GOOS + " " + runtime.GOARCH, "arch_bits", strconv.IntSize,
-			"go_version", runtime.Version(), "process_id", os.Getpid(), "run_id", s.runID, "uptime_in_seconds", int(time.Since(s.started).Seconds()),
+		{"Server", func() []any {
+			return []any{
+				"redis_version", redisVersion, "server_name", "bloomd", "redis_mode", "standalone",
+				"os", runtime.GOOS + " " + runtime.GOARCH, "arch_bits", strconv.IntSize, "go_version", runtime.Version(),
+				"process_id", os.Getpid(), "run_id", s.runID, "uptime_in_seconds", int(time.Since(s.started).Seconds()),
+			}
 		}},
-		{"Clients", []any{"connected_clients", clients, "maxclients", s.MaxClients}},
-		{"Memory", []any{
-			"used_memory", s.engine.UsedMemory(), "maxmemory", s.engine.MaxMemory(), "maxmemory_policy", "noeviction", "client_buffers", s.buffers.Load(),
-			"heap_in_use", m.HeapInuse, "from_os", m.Sys,
+		{"Clients", func() []any {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return []any{"connected_clients", len(s.conns), "maxclients", s.MaxClients}
 		}},
-		{"Persistence", []any{
-			"loading", 0, "rdb_bgsave_in_progress", boolInt(s.saving.Load()), "rdb_last_save_time", s.lastSave.Load(), "rdb_last_bgsave_status", status, "file", s.File,
+		{"Memory", func() []any {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m) // stops all goroutines for a moment
+			return []any{
+				"used_memory", s.engine.UsedMemory(), "maxmemory", s.engine.MaxMemory(), "maxmemory_policy", "noeviction",
+				"client_buffers", s.buffers.Load(), "heap_in_use", m.HeapInuse, "from_os", m.Sys,
+			}
 		}},
-		{"Stats", []any{"total_connections_received", s.accepted.Load(), "total_commands_processed", s.commands.Load()}},
-		// The history of the data begins anew at each start, since what was not saved is lost.
-		{"Replication", []any{"role", "master", "connected_slaves", 0, "master_replid", s.runID}},
-		{"Cluster", []any{"cluster_enabled", 0}},
-		{"Modules", []any{"module", fmt.Sprintf("name=bf,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", moduleVersion)}},
-		{"Keyspace", keyspace},
+		{"Persistence", func() []any {
+			status := "ok"
+			if s.saveErr.Load() != nil {
+				status = "err"
+			}
+			return []any{
+				"loading", 0, "rdb_bgsave_in_progress", boolInt(s.saving.Load()), "rdb_last_save_time", s.lastSave.Load(),
+				"rdb_last_bgsave_status", status, "file", s.File,
+			}
+		}},
+		{"Stats", func() []any {
+			return []any{"total_connections_received", s.accepted.Load(), "total_commands_processed", s.commands.Load()}
+		}},
+		{"Replication", func() []any {
+			// The history of the data begins anew at each start, since what was not saved is lost.
+			return []any{"role", "master", "connected_slaves", 0, "master_replid", s.runID}
+		}},
+		{"Cluster", func() []any { return []any{"cluster_enabled", 0} }},
+		{"Modules", func() []any {
+			return []any{"module", fmt.Sprintf("name=bf,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", moduleVersion)}
+		}},
+		{"Keyspace", func() []any {
+			keys := s.engine.Len()
+			if keys == 0 {
+				return nil
+			}
+			return []any{"db0", fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", keys)}
+		}},
 	}
 }
 
