@@ -162,9 +162,10 @@ func (s *Server) Engine() *redisbloom.Engine { return s.engine }
 // ErrServerClosed is what Serve returns after Shutdown or Close.
 var ErrServerClosed = errors.New("bloomd: server closed")
 
-// Serve accepts connections on ln, which it closes at the end, and serves each until the server is shut down, when it
-// returns [ErrServerClosed]; or it returns the error of ln. A listener of crypto/tls makes it serve TLS. Several
-// Serve calls may run at the same time.
+// Serve accepts connections on ln and serves each until the server is shut down, when it returns [ErrServerClosed]. If
+// ln is closed before, it returns the error that says so; after other errors it goes on, after a pause of up to a
+// second. It closes ln at the end. A listener of crypto/tls makes it serve TLS. Several Serve calls may run at the
+// same time.
 func (s *Server) Serve(ln net.Listener) error {
 	defer ln.Close()
 	s.mu.Lock()
@@ -174,6 +175,11 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	s.listeners[ln] = struct{}{}
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, ln)
+		s.mu.Unlock()
+	}()
 	wait := time.Millisecond
 	for {
 		nc, err := ln.Accept()
