@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/redbloom-go/bloom"
 	"github.com/redbloom-go/bloom/migrate"
@@ -52,7 +53,7 @@ type container interface {
 }
 
 func (o *checkFlags) run(c *cobra.Command, args []string) error {
-	if args[0] == "-" && len(args) == 1 {
+	if args[0] == "-" && (len(args) == 1 || slices.Contains(args[1:], "-")) {
 		return usagef("the filter and the lines cannot both be standard input")
 	}
 	filter, closeFilter, err := o.container(c, args[0])

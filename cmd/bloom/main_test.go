@@ -97,6 +97,7 @@ func TestExitCodes(t *testing.T) {
 		{"check TEXT", "apple\n", 2, "bloom: TEXT: no filter that this program knows by its content; a Redis string that is a bitmap wants --bits and --hashes\n"},
 		{"check", "", 2, "bloom: want the file of a filter\nsee bloom check --help\n"},
 		{"check -", "", 2, "bloom: the filter and the lines cannot both be standard input\nsee bloom check --help\n"},
+		{"check - words.txt -", "", 2, "bloom: the filter and the lines cannot both be standard input\nsee bloom check --help\n"},
 		{"check --format guava --funnel no F", "", 2, ""},
 		{"check --funnel long F", "", 2, "bloom: --funnel is for filters of Guava\nsee bloom check --help\n"},
 		{"check --format bloom --bits 5 F", "", 2, ""},
