@@ -167,13 +167,6 @@ func (b *Bitmap) Verdicts(ctx context.Context, dst []guard.Verdict, keys [][]byt
 	return dst, nil
 }
 
-func verdict(contained bool) guard.Verdict {
-	if contained {
-		return guard.Maybe
-	}
-	return guard.Absent
-}
-
 // Check is Verdicts for one key.
 func (b *Bitmap) Check(ctx context.Context, key []byte) (guard.Verdict, error) {
 	answers, err := b.Verdicts(ctx, make([]guard.Verdict, 0, 1), [][]byte{key})
@@ -206,14 +199,6 @@ func (b *Bitmap) AddKeys(ctx context.Context, keys [][]byte) error {
 func (b *Bitmap) store(ctx context.Context, keys [][]byte) (stored bool, err error) {
 	_, err = b.Add(ctx, nil, keys...)
 	return ignoreUnknown(err)
-}
-
-// ignoreUnknown returns what an add returns, to a caller to whom it makes no difference that there is no filter.
-func ignoreUnknown(err error) (stored bool, _ error) {
-	if isUnknown(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // Reserve makes an empty bitmap of the full size, marked as whole: there are no rows yet. It returns an error

@@ -384,6 +384,13 @@ func (r *remote) abort(ctx context.Context, c redis.Cmdable) *redis.IntCmd {
 	return c.Del(ctx, r.build, r.next, r.load, r.log)
 }
 
+func verdict(contained bool) guard.Verdict {
+	if contained {
+		return guard.Maybe
+	}
+	return guard.Absent
+}
+
 // unknowns appends n verdicts Unknown, and returns err unless it says just that.
 func unknowns(dst []guard.Verdict, n int, err error) ([]guard.Verdict, error) {
 	dst = append(dst, make([]guard.Verdict, n)...)
@@ -394,3 +401,11 @@ func unknowns(dst []guard.Verdict, n int, err error) ([]guard.Verdict, error) {
 }
 
 func isUnknown(err error) bool { return errors.Is(err, ErrUnknown) }
+
+// ignoreUnknown returns what an add returns, to a caller to whom it makes no difference that there is no filter.
+func ignoreUnknown(err error) (stored bool, _ error) {
+	if isUnknown(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
