@@ -95,8 +95,8 @@ func (f *Filter) Ready(ctx context.Context) error { return f.remote.Ready(ctx) }
 
 // Confirm marks the filter as whole: the caller knows that it has every key up to now. That is so after a restart or a
 // failover once the keys have been added again that may have been lost (guard.Guard.CatchUp), and for a filter that was
-// made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, and [ErrSuperseded] while a
-// Rebuild or Push is about to finish.
+// made elsewhere. It returns an error that wraps [ErrUnknown] if there is no filter, bloom.ErrMismatch if it was marked
+// as one with other parameters, and [ErrSuperseded] while a Rebuild or Push is about to finish.
 func (f *Filter) Confirm(ctx context.Context) error { return f.confirm(ctx, "") }
 
 // Drop deletes the filter and all that belongs to it, and ends a Rebuild or Push under way.

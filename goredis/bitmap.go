@@ -225,8 +225,8 @@ func (b *Bitmap) Reserve(ctx context.Context) error {
 // Confirm is [Filter.Confirm]. A string that is shorter than the bitmap, since nobody has set a bit near its end yet,
 // is lengthened by zeros.
 func (b *Bitmap) Confirm(ctx context.Context) error {
-	if err := scriptLengthen.Run(ctx, b.client, []string{b.key}, b.bytes()).Err(); err != nil {
-		return b.explain(err)
+	if _, err := b.digits(ctx, scriptLengthen, []string{b.key, b.gen}, [][]any{{b.shape, b.bytes()}}, 0, false); err != nil {
+		return err
 	}
 	return b.confirm(ctx, "")
 }

@@ -202,10 +202,11 @@ func TestBitmapMismatch(t *testing.T) {
 	b, err := NewBitmap(client, key, o)
 	require.NoError(t, err)
 	require.NoError(t, b.Reserve(ctx))
+	size := client.StrLen(ctx, key).Val()
 	for _, o := range []BitmapOptions{
 		{Bits: 1000, Hashes: 4}, {Bits: 1000, Hashes: 5, Hash: []bloom.Option{bloom.WithSeed(1)}}, {Bits: 1000, Hashes: 5, Hash: []bloom.Option{bloom.WithScheme(bloom.XXHash)}},
 		{Bits: 1000, Hashes: 5, Hash: []bloom.Option{bloom.WithScheme(bloom.SipHash), bloom.WithKey([16]byte{1})}},
-		{Bits: 999, Hashes: 5},
+		{Bits: 999, Hashes: 5}, {Bits: 2000, Hashes: 5},
 	} {
 		other, err := NewBitmap(client, key, o)
 		require.NoError(t, err)
@@ -215,8 +216,11 @@ func TestBitmapMismatch(t *testing.T) {
 		require.ErrorIs(t, other.Ready(ctx), bloom.ErrMismatch)
 		_, err = other.Pull(ctx, PullOptions{})
 		require.ErrorIs(t, err, bloom.ErrMismatch)
+		require.ErrorIs(t, other.Confirm(ctx), bloom.ErrMismatch)
+		require.NoError(t, b.Ready(ctx))
 	}
 	require.Zero(t, client.BitCount(ctx, key, nil).Val())
+	require.Equal(t, size, client.StrLen(ctx, key).Val())
 }
 
 // GETBIT of each position, and GET, agree with a filter in the process.

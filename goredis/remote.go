@@ -213,18 +213,14 @@ func (s *sight) judge() (marker, error) {
 		return marker{}, s.r.explain(err)
 	}
 	m, ok := parseMarker(text)
-	shape, isBare := strings.CutPrefix(text, bare)
-	if ok {
-		shape = m.shape
-	}
-	if (ok || isBare) && shape != s.r.shape {
-		return m, s.r.otherShape(shape)
+	if err := s.r.sameShape(text); err != nil {
+		return m, err
 	}
 	size, history, found := s.found()
 	switch {
 	case found != nil:
 		return m, found
-	case isBare, err == redis.Nil:
+	case strings.HasPrefix(text, bare), err == redis.Nil:
 		return m, fmt.Errorf("%w: nobody has marked the filter at key %q as whole, which key %q would say", ErrUnknown, s.r.key, s.r.gen)
 	case !ok:
 		return m, fmt.Errorf("%w: key %q holds %.80q, which is no marker", ErrUnknown, s.r.gen, text)
@@ -235,6 +231,18 @@ func (s *sight) judge() (marker, error) {
 		return m, fmt.Errorf("%w: the filter at key %q had %d when it was marked and has %d now: it is another one", ErrUnknown, s.r.key, m.size, size)
 	}
 	return m, nil
+}
+
+// sameShape returns an error if text is the marker of a filter with other parameters.
+func (r *remote) sameShape(text string) error {
+	shape, there := strings.CutPrefix(text, bare)
+	if m, ok := parseMarker(text); ok {
+		shape, there = m.shape, true
+	}
+	if there && shape != r.shape {
+		return r.otherShape(shape)
+	}
+	return nil
 }
 
 func (r *remote) otherShape(there string) error {
@@ -338,6 +346,11 @@ func (r *remote) confirm(ctx context.Context, history string) error {
 		}
 		if strings.HasSuffix(build.Val(), swapped) {
 			return ErrSuperseded
+		}
+		if history == "" { // else the caller has just made the filter, whatever was there before
+			if err := r.sameShape(s.gen.Val()); err != nil {
+				return err
+			}
 		}
 		return r.mark(ctx, tx, s, newID(), history)
 	}, r.build)

@@ -94,11 +94,13 @@ redis.call('SETRANGE', KEYS[1], ARGV[1], '\0')
 return 1
 `)
 
-// Key: a bitmap. Argument: the bytes that it is to have, if it has any.
+// Keys: a bitmap, marker. Arguments: shape, the bytes that it is to have, if it has any.
 var scriptLengthen = newScript(`
-local bytes, last = redis.call('STRLEN', KEYS[1]), tonumber(ARGV[1]) * 8 - 1
+local there = string.match(redis.call('GET', KEYS[2]) or '', '^[01] (%S+)')
+if there and there ~= ARGV[1] then return '-shape ' .. there end
+local bytes, last = redis.call('STRLEN', KEYS[1]), tonumber(ARGV[2]) * 8 - 1
 if bytes > 0 and bytes * 8 <= last then redis.call('SETBIT', KEYS[1], last, 0) end
-return 1
+return '+'
 `)
 
 // Keys: the filter that is being built, who builds it, two keys for work. Arguments: the builder, bytes, offset, chunk.
