@@ -144,22 +144,43 @@ func startRedis(t testing.TB, flags ...string) (addr string) {
 
 // startProcess starts a server on a free port and waits until it listens. It ends with the test.
 func startProcess(t testing.TB, command func(port string) *exec.Cmd) (addr string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr = ln.Addr().String()
-	ln.Close()
-	cmd := command(fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
+	for range 10 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr = ln.Addr().String()
+		ln.Close()
+		cmd := command(fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
+		require.NoError(t, cmd.Start())
+		ended := make(chan struct{})
+		go func() {
+			cmd.Wait()
+			close(ended)
+		}()
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			<-ended
+		})
+		if listens(t, addr, ended) {
+			return addr
 		}
-		return err == nil
-	}, patience, 10*time.Millisecond)
-	return addr
+	}
+	t.Fatal("the server does not start")
+	return ""
+}
+
+// listens waits until a server listens, or reports false if it has ended: another program may have taken its port.
+func listens(t testing.TB, addr string, ended <-chan struct{}) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		select {
+		case <-ended:
+			return false
+		case <-time.After(10 * time.Millisecond):
+		}
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			return true
+		}
+	}
+	t.Fatal("the server does not listen")
+	return false
 }
