@@ -41,7 +41,7 @@ func memTotal(file string) uint64 {
 		return noLimit
 	}
 	for line := range strings.Lines(string(data)) {
-		var fields = strings.Fields(line)
+		fields := strings.Fields(line)
 		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
 			if kb, err := strconv.ParseUint(fields[1], 10, 54); err == nil {
 				return kb << 10
