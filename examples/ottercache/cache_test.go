@@ -135,7 +135,7 @@ func TestWithGuard(t *testing.T) {
 		Capacity: 1000, Cache: cache,
 		Loader: guard.LoaderFunc[int, string](func(_ context.Context, k int) (string, error) {
 			loads.Add(1)
-			if k < 500 || k == 501 && created.Load() {
+			if k >= 0 && k < 500 || k == 501 && created.Load() {
 				return "row", nil
 			}
 			return "", guard.ErrNotFound
