@@ -103,15 +103,17 @@ func (c *conn) writeBacklog() {
 			l.changed.Broadcast()
 		}
 	}
-	failed := l.err != nil
+	if l.err != nil {
+		l.mu.Unlock()
+		// While it is busy: nothing may be written behind replies that are lost. It waits for who is reading.
+		c.nc.Close()
+		l.mu.Lock()
+	}
 	c.buffers.Add(-int64(l.size)) // 0 unless it failed
 	l.waiting, l.size = nil, 0
 	l.busy.Store(false)
 	l.changed.Broadcast()
 	l.mu.Unlock()
-	if failed {
-		c.nc.Close() // it waits for who is reading, and lets no one wait for what comes
-	}
 }
 
 func (c *conn) writePart(b []byte) (int, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redbloom-go/bloom/bloomd"
+	"github.com/redbloom-go/bloom/redisbloom"
 	"github.com/stretchr/testify/require"
 )
 
@@ -254,6 +255,48 @@ func TestDeadlines(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(other.do("INFO", "clients"), "connected_clients:1\r\n") }, patience, 10*time.Millisecond)
 		require.Less(t, len(c.ended()), 100<<20)
 	})
+}
+
+// Where replies are lost, since the client does not take them, nothing comes behind them: it would be taken for one of
+// them.
+func TestNothingBehindLostReplies(t *testing.T) {
+	s, other := start(t, func(c *bloomd.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go s.Serve(smallBuffers{ln})
+	c := dial(t, ln.Addr().String())
+	value := strings.Repeat("x", 70_000)
+	require.Equal(t, "+OK\r\n", other.do("SET", "v", value))
+	const gets = 300
+	c.send(strings.Repeat(encode("GET", "v"), gets))
+	require.Eventually(t, func() bool { return !strings.Contains(other.do("INFO", "memory"), "client_buffers:0\r\n") }, patience, time.Millisecond)
+	inside, leave := make(chan bool), make(chan bool)
+	go s.Engine().Exec(func(func(...[]byte) redisbloom.Reply) {
+		close(inside)
+		<-leave
+	})
+	<-inside
+	c.Write([]byte(encode("BF.ADD", "b", "x"))) // fails where the connection has ended
+	time.Sleep(3 * s.WriteTimeout)
+	taken := make(chan string)
+	go func() {
+		all, _ := io.ReadAll(c.r)
+		taken <- string(all)
+	}()
+	time.Sleep(s.WriteTimeout)
+	close(leave)
+	require.True(t, strings.HasPrefix(strings.Repeat("$70000\r\n"+value+"\r\n", gets)+":1\r\n", <-taken))
+}
+
+// smallBuffers has connections of which the system keeps few replies.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		err = conn.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return conn, err
 }
 
 // endedNow is what has come, and not empty if the connection has ended.
