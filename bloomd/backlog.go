@@ -48,6 +48,9 @@ func (c *conn) flush() error {
 		if err := c.count(0); err != nil { // the backlog counts them
 			return err
 		}
+		if c.nc == nil {
+			c.leave()
+		}
 		return c.writeLater()
 	}
 	if cap(c.out) > 2*flushSize {

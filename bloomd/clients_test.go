@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redbloom-go/bloom/bloomd/bloomdtest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +20,7 @@ func TestGoRedis(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", proto), func(t *testing.T) {
 			ctx := context.Background()
-			c := redis.NewClient(&redis.Options{Addr: bloomdtest.Start(t).Addr(), Protocol: proto, ClientName: "test"})
+			c := redis.NewClient(&redis.Options{Addr: startServer(t).Addr(), Protocol: proto, ClientName: "test"})
 			defer c.Close()
 			goRedisBloom(t, ctx, c)
 			goRedisCuckoo(t, ctx, c)
@@ -146,7 +145,7 @@ func goRedisKeys(t *testing.T, ctx context.Context, c *redis.Client) {
 
 func TestRedisCLI(t *testing.T) {
 	cli := program(t, "redis-cli")
-	_, port, err := net.SplitHostPort(bloomdtest.Start(t).Addr())
+	_, port, err := net.SplitHostPort(startServer(t).Addr())
 	require.NoError(t, err)
 	for _, proto := range []string{"-2", "-3"} {
 		script := "FLUSHALL\nBF.RESERVE b 0.01 1000\nBF.ADD b \"x y\"\nBF.EXISTS b \"x y\"\nBF.MADD b 1 2\nBF.INFO b CAPACITY\nBF.RESERVE b 0.01 1000\nCF.ADD c x\nCF.COUNT c x\nTYPE c\nFOO\n"
@@ -167,7 +166,7 @@ func TestRedisPy(t *testing.T) {
 	if err := exec.Command(python, "-c", "import redis.commands.bf").Run(); err != nil {
 		missing(t, "python3-redis is not installed")
 	}
-	output(t, "", python, "testdata/client.py", bloomdtest.Start(t).Addr())
+	output(t, "", python, "testdata/client.py", startServer(t).Addr())
 }
 
 func TestNodeRedis(t *testing.T) {
@@ -176,14 +175,14 @@ func TestNodeRedis(t *testing.T) {
 		missing(t, "node-redis is not installed: npm ci in testdata/node")
 	}
 	for _, proto := range []string{"2", "3"} {
-		output(t, "", node, "testdata/node/client.mjs", bloomdtest.Start(t).Addr(), proto)
+		output(t, "", node, "testdata/node/client.mjs", startServer(t).Addr(), proto)
 	}
 }
 
 // redis-benchmark asks for settings first, and prints nothing of errors.
 func TestRedisBenchmark(t *testing.T) {
 	benchmark := program(t, "redis-benchmark")
-	s := bloomdtest.Start(t)
+	s := startServer(t)
 	_, port, err := net.SplitHostPort(s.Addr())
 	require.NoError(t, err)
 	out := output(t, "", benchmark, "-p", port, "-n", "20000", "-P", "16", "-r", "1000", "-q", "BF.ADD", "b", "__rand_int__")

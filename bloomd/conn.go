@@ -22,27 +22,40 @@ const (
 // Before AUTH.
 var strangerLimits = limits{args: 10, bulk: 16 << 10, command: 256 << 10, stranger: true}
 
-// conn is a connection. All of it is of one goroutine, but for nc and the backlog.
+// conn is a connection. All of it is of one goroutine at a time, but for nc, place and the backlog.
 type conn struct {
 	*Server
-	nc     net.Conn
+	place
+	nc     stream // nil in a loop; it changes with Server.mu held, and never while the backlog is busy
 	id     uint64
+	remote net.Addr
+	local  net.Addr
 	buf    []byte
 	r, w   int // the bytes of buf that have been read and not run
 	parser parser
 	out    []byte // replies that have not been written
 	counts int64  // bytes of it in Server.buffers, without the backlog's
 
-	since    time.Time // when the command that is half here began
-	deadline bool      // one is set for reading
-	fd       uintptr   // of nc, while commands that it sent are served
+	since     time.Time // when the command that is half here began
+	deadline  bool      // one is set for reading
+	fd        uintptr   // to be read and written without waiting, or 0
+	turnsLeft int       // short ones in a row, before it joins a loop
 
 	backlog backlog
 	session
 }
 
+// stream is what a connection needs of a [net.Conn].
+type stream interface {
+	io.ReadWriteCloser
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// newConn returns a connection that counts among those running until it is served to its end.
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{Server: s, nc: nc, id: s.lastID.Add(1)}
+	c := &conn{Server: s, nc: nc, id: s.lastID.Add(1), remote: nc.RemoteAddr(), local: nc.LocalAddr(), buf: make([]byte, readSize), turnsLeft: fewTurns}
+	s.running.Add(1)
 	c.backlog.changed.L = &c.backlog.mu
 	c.session = session{proto: 2, authenticated: s.Password == "", created: time.Now()}
 	return c
@@ -55,32 +68,60 @@ func (c *conn) limits() *limits {
 	return &c.Server.limits
 }
 
-// serve runs commands until the connection ends.
+// serve runs commands until the connection ends, or a loop has it.
 func (c *conn) serve() {
-	defer func() {
-		c.nc.Close()
-		c.backlog.wait()
-		c.buffers.Add(-c.counts)
-	}()
 	if t, ok := c.nc.(*tls.Conn); ok {
 		t.SetDeadline(time.Now().Add(c.CommandTimeout))
 		if err := t.Handshake(); err != nil {
-			c.Logger.Info("TLS handshake", "client", c.nc.RemoteAddr(), "error", err)
+			c.Logger.Info("TLS handshake", "client", c.remote, "error", err)
+			c.end(err)
 			return
 		}
 		t.SetDeadline(time.Time{})
 	}
-	c.buf = make([]byte, readSize)
-	err := c.loop()
-	var refused protocolError
+	c.serveAlone()
+}
+
+// serveAlone is serve after the handshake.
+func (c *conn) serveAlone() {
+	for {
+		err := c.ownLoop()
+		if err != errJoin {
+			c.end(err)
+			return
+		}
+		if c.join() {
+			return
+		}
+	}
+}
+
+// errJoin ends ownLoop for a connection that should be a loop's.
+var errJoin = errors.New("bloomd: to be joined with others")
+
+// end ends the connection because of err.
+func (c *conn) end(err error) {
+	refused, ok := err.(protocolError)
 	switch {
-	case errors.As(err, &refused):
+	case ok:
 		c.refuse(refused)
 	case err == errUnread || err == errBrowser:
-		c.Logger.Info("disconnected", "client", c.nc.RemoteAddr(), "error", err)
+		c.Logger.Info("disconnected", "client", c.remote, "error", err)
 	default:
 		c.backlog.wait()
 	}
+	c.nc.Close()
+	c.backlog.wait()
+	c.gone()
+}
+
+// gone takes the connection, which is closed, from what the server has.
+func (c *conn) gone() {
+	c.buffers.Add(-c.counts)
+	c.mu.Lock()
+	delete(c.conns, c)
+	c.mu.Unlock()
+	c.running.Done()
 }
 
 // plainLoop reads and runs commands until the connection ends.
@@ -100,16 +141,13 @@ func (c *conn) plainLoop() error {
 	}
 }
 
-// step runs what has been read, and makes room for more.
+// step runs what has been read, writes the replies, and makes room for more.
 func (c *conn) step() error {
 	if err := c.runAll(); err != nil {
 		return err
 	}
 	if err := c.flush(); err != nil {
 		return err
-	}
-	if c.r < c.w && c.since.IsZero() {
-		c.since = time.Now()
 	}
 	return c.makeRoom()
 }
@@ -189,7 +227,11 @@ func (c *conn) count(more int) error {
 	return nil
 }
 
+// makeRoom makes room for the rest of a half command, whose time begins, or for the next.
 func (c *conn) makeRoom() error {
+	if c.r < c.w && c.since.IsZero() {
+		c.since = time.Now()
+	}
 	switch {
 	case c.w < len(c.buf):
 		return nil
@@ -214,7 +256,9 @@ func (c *conn) setDeadline() error {
 		at = time.Now().Add(c.IdleTimeout)
 	}
 	if c.deadline || !at.IsZero() {
-		if err := c.nc.SetReadDeadline(at); err != nil {
+		if c.nc == nil {
+			c.setExpiry(at)
+		} else if err := c.nc.SetReadDeadline(at); err != nil {
 			return err
 		}
 		c.deadline = !at.IsZero()
@@ -228,7 +272,7 @@ func (c *conn) setDeadline() error {
 // refuse tells the client why it is disconnected. What it is still sending is read for a moment: closing a
 // connection with unread bytes can take the message with it.
 func (c *conn) refuse(why protocolError) {
-	c.Logger.Info("disconnected", "client", c.nc.RemoteAddr(), "error", string(why))
+	c.Logger.Info("disconnected", "client", c.remote, "error", string(why))
 	c.out = redisbloom.Reply{Kind: redisbloom.Error, Str: why.Error()}.Append(c.out, c.proto)
 	if c.flush() != nil {
 		return

@@ -2,11 +2,13 @@ package bloomd_test
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,9 +37,31 @@ func dial(t *testing.T, addr string) *client {
 	return &client{t, conn, bufio.NewReader(conn)}
 }
 
+// loops is Config.Loops of the servers that tests start.
+var loops int
+
+// TestMain runs all tests twice: with a goroutine for each connection, and with loops.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	once := runtime.GOOS != "linux"
+	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
+		once = once || flag.Lookup(name).Value.String() != ""
+	}
+	if !once {
+		loops = 2
+		code = max(code, m.Run())
+	}
+	os.Exit(code)
+}
+
 func start(t *testing.T, configure ...func(*bloomd.Config)) (*bloomdtest.Server, *client) {
-	s := bloomdtest.Start(t, configure...)
+	s := startServer(t, configure...)
 	return s, dial(t, s.Addr())
+}
+
+func startServer(t *testing.T, configure ...func(*bloomd.Config)) *bloomdtest.Server {
+	withLoops := func(c *bloomd.Config) { c.Loops = loops }
+	return bloomdtest.Start(t, append([]func(*bloomd.Config){withLoops}, configure...)...)
 }
 
 func encode(args ...string) string {

@@ -1,8 +1,10 @@
 package bloomd_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -242,9 +244,11 @@ func TestDeadlines(t *testing.T) {
 	})
 	t.Run("idle", func(t *testing.T) {
 		t.Parallel()
-		_, c := start(t, func(c *bloomd.Config) { c.IdleTimeout = 50 * time.Millisecond })
-		require.Equal(t, "+PONG\r\n", c.do("PING"))
+		s, c := start(t, func(c *bloomd.Config) { c.IdleTimeout = 50 * time.Millisecond })
 		require.Empty(t, c.ended())
+		c = dial(t, s.Addr())
+		c.send(encode("PING")) // in time or too late
+		require.Contains(t, []string{"+PONG\r\n", ""}, c.ended())
 	})
 	t.Run("write", func(t *testing.T) {
 		t.Parallel()
@@ -311,6 +315,35 @@ func (c *client) endedNow() string {
 	return ""
 }
 
+// Whoever runs the server is told of the connections that it ended, and why.
+func TestEndsAreLogged(t *testing.T) {
+	var log lockedBuffer
+	s := startServer(t, func(c *bloomd.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for in, why := range map[string]string{"POST / HTTP/1.1\r\n": "a request of HTTP", "*x\r\n": "invalid multibulk length"} {
+		c := dial(t, s.Addr())
+		c.send(in)
+		c.ended()
+		require.Eventually(t, func() bool { return strings.Contains(log.String(), why) }, patience, time.Millisecond, "%s", log.String())
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // One connection too many is told so.
 func TestMaxClients(t *testing.T) {
 	s, first := start(t, func(c *bloomd.Config) { c.MaxClients = 2 })
@@ -331,7 +364,7 @@ func TestMaxClients(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 }
 
-// A client whose key is busy, here since it is being written, waits alone.
+// Clients whose key is busy, here since it is being written, wait alone.
 func TestBusyKeysOfOthers(t *testing.T) {
 	s, other := start(t)
 	require.NoError(t, s.Engine().BFReserve("b", 0.01, 1_000_000))
@@ -342,12 +375,20 @@ func TestBusyKeysOfOthers(t *testing.T) {
 	}()
 	_, err := io.CopyN(io.Discard, file, 100_000) // of the filter's million
 	require.NoError(t, err)
-	waiting := dial(t, s.Addr())
-	waiting.send(encode("BF.ADD", "b", "x"))
+	var waiting []*client
+	for i := range 20 {
+		c := dial(t, s.Addr())
+		c.send(encode("ECHO", "before") + encode("BF.ADD", "b", fmt.Sprint(i)) + encode("ECHO", "after"))
+		waiting = append(waiting, c)
+	}
 	for i := range 100 {
 		require.Equal(t, ":1\r\n", other.do("CF.ADD", "c", fmt.Sprint(i)))
 	}
 	_, err = io.Copy(io.Discard, file)
 	require.NoError(t, err)
-	require.Equal(t, ":1\r\n", waiting.reply())
+	for _, c := range waiting {
+		require.Equal(t, "$6\r\nbefore\r\n", c.reply())
+		require.Equal(t, ":1\r\n", c.reply())
+		require.Equal(t, "$5\r\nafter\r\n", c.reply())
+	}
 }

@@ -18,9 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +55,12 @@ type Config struct {
 	// by default. IdleTimeout is how long a connection may be silent between commands: for ever by default.
 	// Clients that are too slow are disconnected.
 	CommandTimeout, WriteTimeout, IdleTimeout time.Duration
+
+	// Loops is how many goroutines share out the connections among them, each with an epoll instance of its own: those
+	// of TCP and of Unix sockets, without TLS, on Linux. By default there are none, and every connection has a goroutine.
+	// Where the server has a process to itself, one loop for two processors answers more commands a second; while clients
+	// are never silent for 0.1 ms it does not sleep. Clients in the same process are answered sooner without.
+	Loops int
 
 	// Logger gets what an operator should know: loading, saving, connections that were refused. By default
 	// nothing is logged.
@@ -100,10 +104,12 @@ type Server struct {
 	password [sha256.Size]byte // its hash, so that comparing takes one time whatever its length
 	started  time.Time
 	runID    string // 40 hexadecimal digits, others at each start
+	loops    loops
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	killed    bool // what is still open is closed by force
 	closing   atomic.Bool
 	running   sync.WaitGroup // connections, and the saving now and then
 	stop      chan struct{}  // closed at shutdown
@@ -130,6 +136,7 @@ func New(c Config) (*Server, error) {
 	c.setDefaults()
 	s := &Server{
 		Config: c, engine: c.Engine, do: c.Engine.Do, limits: limits{args: c.MaxArgs, bulk: c.MaxBulk, command: c.MaxCommand}, password: sha256.Sum256([]byte(c.Password)), started: time.Now(), runID: newRunID(),
+		loops:     newLoops(c.Loops),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		stop: make(chan struct{}), shutdown: make(chan struct{}),
 	}
@@ -164,8 +171,8 @@ var ErrServerClosed = errors.New("bloomd: server closed")
 
 // Serve accepts connections on ln and serves each until the server is shut down, when it returns [ErrServerClosed]. If
 // ln is closed before, it returns the error that says so; after other errors it goes on, after a pause of up to a
-// second. It closes ln at the end. A listener of crypto/tls makes it serve TLS. Several Serve calls may run at the
-// same time.
+// second. It closes ln at the end. The connections are the server's: a loop closes one of package net and goes on with its
+// socket. A listener of crypto/tls makes it serve TLS. Several Serve calls may run at the same time.
 func (s *Server) Serve(ln net.Listener) error {
 	defer ln.Close()
 	s.mu.Lock()
@@ -221,12 +228,7 @@ func (s *Server) admit(nc net.Conn) {
 	}
 	c := newConn(s, nc)
 	s.conns[c] = struct{}{}
-	s.running.Go(func() {
-		c.serve()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	})
+	go c.serve()
 }
 
 // Shutdown ends the server: it closes the listeners, lets every connection finish the commands that were read from it
@@ -253,8 +255,12 @@ func (s *Server) end(ctx context.Context, save bool) error {
 	for ln := range s.listeners {
 		ln.Close()
 	}
-	for c := range s.conns {
-		c.nc.SetReadDeadline(time.Now()) // wakes it up
+	for c := range s.conns { // wake it up
+		if c.nc == nil {
+			c.shut(false)
+		} else {
+			c.nc.SetReadDeadline(time.Now())
+		}
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -267,11 +273,19 @@ func (s *Server) end(ctx context.Context, save bool) error {
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
+		var open []stream
 		s.mu.Lock()
-		open := slices.Collect(maps.Keys(s.conns))
+		s.killed = true
+		for c := range s.conns {
+			if c.nc == nil {
+				c.shut(true)
+			} else {
+				open = append(open, c.nc)
+			}
+		}
 		s.mu.Unlock()
-		for _, c := range open {
-			c.nc.Close() // waits for the command that runs, which may need s.mu
+		for _, nc := range open {
+			nc.Close() // waits for the command that runs, which may need s.mu
 		}
 		<-done
 	}

@@ -1,6 +1,7 @@
 package bloomd_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -210,6 +211,28 @@ type wrappingListener struct{ net.Listener }
 func (l wrappingListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	return struct{ net.Conn }{conn}, err
+}
+
+// A socket of the file system is served as one of the network is: by lines, to an error, and to clients that read late.
+func TestUnixSocket(t *testing.T) {
+	s := startServer(t)
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	require.NoError(t, err)
+	go s.Serve(ln)
+	connect := func() *client {
+		conn, err := net.Dial("unix", ln.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		return &client{t, conn, bufio.NewReader(conn)}
+	}
+	c := connect()
+	require.Equal(t, ":1\r\n", c.do("BF.ADD", "b", "x"))
+	c.send("*x\r\n")
+	require.Equal(t, "-ERR Protocol error: invalid multibulk length\r\n", c.ended())
+	c = connect()
+	word := strings.Repeat("x", 10_000)
+	c.send(strings.Repeat(encode("ECHO", word), 1000) + encode("QUIT"))
+	require.True(t, strings.Repeat("$10000\r\n"+word+"\r\n", 1000)+"+OK\r\n" == c.ended())
 }
 
 // A key is one filter for all connections and for the process itself.

@@ -242,7 +242,7 @@ func (c *conn) authenticate(user string, password []byte) *reply {
 	// Without a password any is right for the default user, as on the server.
 	right := c.Password == "" || subtle.ConstantTimeCompare(given[:], c.password[:]) == 1
 	if user != "default" || !right {
-		c.Logger.Warn("wrong password", "client", c.nc.RemoteAddr())
+		c.Logger.Warn("wrong password", "client", c.remote)
 		r := errorReply("WRONGPASS invalid username-password pair or user is disabled.")
 		return &r
 	}
@@ -332,7 +332,7 @@ func (c *conn) describe() string {
 	if c.multi {
 		transaction = len(c.queue)
 	}
-	return "id=" + strconv.FormatUint(c.id, 10) + " addr=" + c.nc.RemoteAddr().String() + " laddr=" + c.nc.LocalAddr().String() +
+	return "id=" + strconv.FormatUint(c.id, 10) + " addr=" + c.remote.String() + " laddr=" + c.local.String() +
 		" name=" + c.name + " age=" + strconv.Itoa(int(time.Since(c.created).Seconds())) + " db=0 multi=" + strconv.Itoa(transaction) +
 		" user=default resp=" + strconv.Itoa(c.proto) + " lib-name=" + c.library[0] + " lib-ver=" + c.library[1]
 }

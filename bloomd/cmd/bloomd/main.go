@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -55,6 +56,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.tlsCert, "tls-cert", "", "`file` with a certificate chain (PEM): serve TLS")
 	f.StringVar(&o.tlsKey, "tls-key", "", "`file` with its private key (PEM)")
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`file` with certificates (PEM); clients must have one that these signed")
+	f.IntVar(&o.config.Loops, "loops", runtime.GOMAXPROCS(0)/2, "`number` of goroutines that share out the connections, on Linux; 0 gives each connection its own. One for two\nprocessors answers most where the clients are other processes")
 	f.IntVar(&o.config.MaxClients, "max-clients", 10_000, "`number` of connections at a time")
 	f.DurationVar(&o.config.IdleTimeout, "idle-timeout", 0, "close connections that send nothing for so long (default never)")
 	f.DurationVar(&o.config.CommandTimeout, "command-timeout", time.Minute, "how long one command may take to come")

@@ -2,7 +2,9 @@ package bloomd
 
 import (
 	"io"
+	"net"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -11,14 +13,14 @@ import (
 // until nothing is left: under load that is mostly the next batch. The calls are raw ones, since the socket does not
 // block and the scheduler need not be told.
 
-func (c *conn) loop() error {
-	sc, ok := c.nc.(syscall.Conn)
-	if !ok { // TLS
-		return c.plainLoop()
-	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
+// ownLoop reads and runs commands in a goroutine of the connection's own until it ends or should join a loop.
+func (c *conn) ownLoop() error {
+	rc, err := c.raw()
+	switch {
+	case err != nil:
 		return err
+	case rc == nil:
+		return c.plainLoop()
 	}
 	if err := c.setDeadline(); err != nil {
 		return err
@@ -36,27 +38,58 @@ func (c *conn) loop() error {
 	return err
 }
 
-// serveReady serves what has come. Its error is the end of the connection.
+// raw gives access to the descriptor. It returns nil where reading and writing are more than its system calls: with
+// TLS, or in a type of the caller's, which may have SyscallConn from what it embeds.
+func (c *conn) raw() (syscall.RawConn, error) {
+	switch c.nc.(type) {
+	case *net.TCPConn, *net.UnixConn, socket:
+		return c.nc.(syscall.Conn).SyscallConn()
+	}
+	return nil, nil
+}
+
+// serveReady serves what has come. Its error is the end of ownLoop.
 func (c *conn) serveReady() error {
 	for {
-		n, errno := rawCall(syscall.SYS_READ, c.fd, c.buf[c.w:])
-		switch {
-		case errno == syscall.EAGAIN:
-			return c.setDeadline()
-		case errno == syscall.EINTR:
-			continue
-		case errno != 0:
-			return errno
-		case n == 0:
-			return io.EOF
+		more, err := c.readNow()
+		if err != nil {
+			return err
 		}
-		c.w += n
+		if !more {
+			return c.setDeadline()
+		}
+		began := time.Now()
 		if err := c.step(); err != nil {
 			return err
 		}
 		if c.closing.Load() { // a client that always has more would never wait
 			return errQuit
 		}
+		if time.Since(began) >= longTurn {
+			c.turnsLeft = manyTurns
+		} else if c.turnsLeft--; c.turnsLeft <= 0 && len(c.loops) > 0 && !c.backlog.busy.Load() {
+			c.turnsLeft = manyTurns // for where no loop takes it
+			return errJoin
+		}
+	}
+}
+
+// readNow reads what has come, if anything has.
+func (c *conn) readNow() (bool, error) {
+	for {
+		n, errno := rawCall(syscall.SYS_READ, c.fd, c.buf[c.w:])
+		switch {
+		case errno == syscall.EINTR:
+			continue
+		case errno == syscall.EAGAIN:
+			return false, nil
+		case errno != 0:
+			return false, errno
+		case n == 0:
+			return false, io.EOF
+		}
+		c.w += n
+		return true, nil
 	}
 }
 
