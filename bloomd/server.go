@@ -171,8 +171,8 @@ var ErrServerClosed = errors.New("bloomd: server closed")
 
 // Serve accepts connections on ln and serves each until the server is shut down, when it returns [ErrServerClosed]. If
 // ln is closed before, it returns the error that says so; after other errors it goes on, after a pause of up to a
-// second. It closes ln at the end. The connections are the server's: a loop closes one of package net and goes on with its
-// socket. A listener of crypto/tls makes it serve TLS. Several Serve calls may run at the same time.
+// second. It closes ln at the end. The connections are the server's: a loop closes one of package net and goes on with
+// its socket. A listener of crypto/tls makes it serve TLS. Several Serve calls may run at the same time.
 func (s *Server) Serve(ln net.Listener) error {
 	defer ln.Close()
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package bloomd_test
 
 import (
 	"encoding/csv"
+	"io"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redbloom-go/bloom/bloomd"
+	"github.com/redbloom-go/bloom/bloomd/bloomdtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,7 +49,7 @@ func BenchmarkAgainstRedis(b *testing.B) {
 	for _, c := range []struct {
 		settings string
 		n        int
-	}{{"-P 16 -c 1", 100_000}, {"-P 16 -c 10", 150_000}, {"-P 16 -c 50", 150_000}, {"-P 16 -c 200", 150_000}, {"-P 1 -c 50", 15_000}} {
+	}{{"-P 16 -c 1", 100_000}, {"-P 16 -c 10", 400_000}, {"-P 16 -c 50", 400_000}, {"-P 16 -c 200", 400_000}, {"-P 1 -c 50", 20_000}} {
 		for _, commands := range [][2]string{{"GETBIT bits 1234567", "BF.EXISTS bf 1234567"}, {"SETBIT bits 1234567 1", "BF.ADD bf 1234567"}} {
 			name := strings.ReplaceAll(strings.ReplaceAll(c.settings, "-", ""), " ", "")
 			b.Run(name+"/"+strings.Fields(commands[1])[0], func(b *testing.B) {
@@ -68,6 +71,25 @@ func BenchmarkAgainstRedis(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// BenchmarkInProcess has a client in the process of the server ask for one item after the other.
+func BenchmarkInProcess(b *testing.B) {
+	for _, loops := range []int{0, 1} {
+		b.Run("loops"+strconv.Itoa(loops), func(b *testing.B) {
+			s := bloomdtest.Start(b, func(c *bloomd.Config) { c.Loops = loops })
+			conn, err := net.Dial("tcp", s.Addr())
+			require.NoError(b, err)
+			defer conn.Close()
+			command, reply := []byte(encode("BF.EXISTS", "b", "x")), make([]byte, len(":0\r\n"))
+			for b.Loop() {
+				conn.Write(command)
+				if _, err := io.ReadFull(conn, reply); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
