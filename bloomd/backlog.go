@@ -16,7 +16,8 @@ const maxBacklog = 32 << 20
 
 // backlog is what a connection has still to write.
 type backlog struct {
-	busy atomic.Bool // a goroutine is writing; changes under mu
+	busy   atomic.Bool // a goroutine is writing; changes under mu
+	failed atomic.Bool // err is not nil
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -40,7 +41,7 @@ func (c *conn) flush() error {
 		}
 	}
 	n := 0
-	if !c.backlog.busy.Load() {
+	if !c.backlog.busy.Load() && !c.backlog.failed.Load() { // nothing is written behind replies that are lost
 		n = c.writeNow()
 	}
 	if n < len(c.out) {
@@ -107,9 +108,9 @@ func (c *conn) writeBacklog() {
 		}
 	}
 	if l.err != nil {
+		l.failed.Store(true)
 		l.mu.Unlock()
-		// While it is busy: nothing may be written behind replies that are lost. It waits for who is reading.
-		c.nc.Close()
+		c.nc.Close() // it waits for who is reading; nc stays what it is while this is busy
 		l.mu.Lock()
 	}
 	c.buffers.Add(-int64(l.size)) // 0 unless it failed
