@@ -125,8 +125,8 @@ func ExampleNewConcurrent() {
 		})
 	}
 	wg.Wait()
-	fmt.Println(seen.Len(), seen.ContainsUint64(399), seen.ContainsUint64(400))
-	// Output: 400 true false
+	fmt.Println(seen.ContainsUint64(0), seen.ContainsUint64(399), seen.ContainsUint64(400))
+	// Output: true true false
 }
 
 // Any other filter behind a lock, with whole transactions under it.
