@@ -177,7 +177,10 @@ func (s socket) CloseWrite() error {
 	if err != nil {
 		return err
 	}
-	return rc.Control(func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) })
+	if controlled := rc.Control(func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) }); controlled != nil {
+		return controlled
+	}
+	return err
 }
 
 // shut ends what comes from the client, or both ways, if a loop watches the connection, and that is for the loop as if

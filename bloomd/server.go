@@ -59,7 +59,7 @@ type Config struct {
 	// Loops is how many goroutines share out the connections among them, each with an epoll instance of its own: those
 	// of TCP and of Unix sockets, without TLS, on Linux. By default there are none, and every connection has a goroutine.
 	// Where the server has a process to itself, one loop for two processors answers more commands a second; while clients
-	// are never silent for 0.1 ms it does not sleep. Clients in the same process are answered sooner without.
+	// are never silent for 0.1 ms it hardly sleeps. Clients in the same process are answered sooner without.
 	Loops int
 
 	// Logger gets what an operator should know: loading, saving, connections that were refused. By default
